@@ -1,0 +1,227 @@
+//! What an adapter is: the code that drives one kind of agent. Adapters do no I/O; they say
+//! what to run and read what came out. The open set of them is the slice in `agents`.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::{AgentSection, Fault, PromptSource},
+    session::Session,
+};
+
+/// The code that drives one kind of agent.
+pub trait Adapter: Sync {
+    /// The name in `agent.type`.
+    fn name(&self) -> &'static str;
+
+    /// One line for `proctor list`.
+    fn summary(&self) -> &'static str;
+
+    /// The program that it drives; `None` for built-in agents.
+    fn cli(&self) -> Option<&'static Cli> {
+        None
+    }
+
+    /// The JSON Schema of `agent.config` for this kind.
+    fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema;
+
+    /// Turn the `agent` section of a test case into an agent.
+    fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>>;
+
+    /// A session that reads a recorded output; `None` when this kind has no output to read.
+    fn recorded_session(&self) -> Option<Box<dyn Session>> {
+        None
+    }
+}
+
+/// A configured contender.
+pub trait Agent: Send + Sync {
+    /// Where its prompt comes from; `None` for an agent that takes none.
+    fn prompt(&self) -> Option<&PromptSource>;
+
+    /// The model that was asked for.
+    fn model(&self) -> Option<&str> {
+        None
+    }
+
+    /// Sampling parameters that were asked for, for the log.
+    fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
+        BTreeMap::new()
+    }
+
+    /// Whether it works in the user's own HOME and environment.
+    fn inherits_user(&self) -> bool {
+        false
+    }
+
+    /// Whether it needs a socket on loopback to connect to.
+    fn wants_socket(&self, _cli: Option<&Installed>) -> bool {
+        false
+    }
+
+    /// A folder of Markdown definitions (sub-agents) that is read from beside the test case
+    /// and from the workspace, and handed to `launch`.
+    fn definitions_folder(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether the agent's credentials are good, judged from the environment it would get and
+    /// from what its CLI's own check said (`None` when the CLI has no check).
+    fn authentication(
+        &self,
+        _env: &BTreeMap<String, String>,
+        _check: Option<&AuthCheck>,
+    ) -> Authentication {
+        Authentication::NotNeeded
+    }
+
+    /// What to run, in which environment, and how to read it. Pure.
+    fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError>;
+}
+
+/// The program that an adapter drives, and how to ask it about itself.
+#[derive(Debug)]
+pub struct Cli {
+    /// Its name on PATH.
+    pub program: &'static str,
+    /// Arguments that make it print its version.
+    pub version_args: &'static [&'static str],
+    /// Arguments that make it print its options.
+    pub help_args: &'static [&'static str],
+    /// Arguments that make it tell whether it is logged in, and what its help must contain
+    /// for that command to exist.
+    pub auth_args: Option<&'static [&'static str]>,
+    /// How to install it.
+    pub install_hint: &'static str,
+    /// How to log in.
+    pub login_hint: &'static str,
+    /// Variables that carry credentials or say where the API is: the only ones that come in
+    /// from the host by default.
+    pub credential_env: &'static [&'static str],
+    /// Login files below HOME that come in when no credential variable is set.
+    pub credential_files: &'static [&'static str],
+    /// The code for "not installed" in the log.
+    pub not_found_code: &'static str,
+    /// The code for "not authenticated" in the log.
+    pub auth_code: &'static str,
+}
+
+/// What was found out about an installed CLI.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// Where it is.
+    pub path: Utf8PathBuf,
+    /// What it says its version is.
+    pub version: Option<String>,
+    /// Its help text: the flags that this version takes.
+    pub help: String,
+}
+
+impl Installed {
+    /// Whether this version lists `flag` in its help.
+    pub fn has_flag(&self, flag: &str) -> bool {
+        self.help.match_indices(flag).any(|(at, _)| {
+            let after = self.help[at + flag.len()..].chars().next();
+            !after.is_some_and(|c| c.is_ascii_alphanumeric() || c == '-')
+        })
+    }
+}
+
+/// What a CLI's own login check said.
+#[derive(Clone, Debug)]
+pub struct AuthCheck {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+}
+
+/// Whether an agent's credentials are good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// It needs none.
+    NotNeeded,
+    /// There are some, and this is where they come from.
+    Found(String),
+    /// There are none, or they are known to be bad; what to do.
+    Missing(String),
+    /// It cannot be told without trying.
+    Unknown,
+}
+
+/// What `launch` may know.
+#[derive(Debug)]
+pub struct LaunchContext<'a> {
+    /// The working directory: the one-commit copy of the repo.
+    pub workspace: &'a Utf8Path,
+    /// The trial's own HOME.
+    pub home: &'a Utf8Path,
+    /// A folder for the trial's own files, outside the workspace.
+    pub scratch: &'a Utf8Path,
+    /// What is asked.
+    pub prompt: &'a str,
+    /// The installed CLI, for agents that have one.
+    pub cli: Option<&'a Installed>,
+    /// The environment that every agent gets: allow-listed variables, own HOME, no telemetry.
+    pub env: &'a BTreeMap<String, String>,
+    /// Whether we run as root.
+    pub is_root: bool,
+    /// Where a socket listens, when `wants_socket`.
+    pub socket: Option<SocketAddr>,
+    /// The reference solution as a patch file, when the test case has one.
+    pub reference: Option<&'a Utf8Path>,
+    /// Definitions found in `definitions_folder`: name to Markdown text.
+    pub definitions: &'a BTreeMap<String, String>,
+}
+
+/// What to run.
+pub struct Launch {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Files to write before the start.
+    pub files: Vec<(Utf8PathBuf, Vec<u8>)>,
+    /// What goes to standard input.
+    pub input: Input,
+    /// What standard output is.
+    pub terminal: Terminal,
+    /// End the agent when it says nothing for so long (on top of the test case's own limits).
+    pub message_deadline: Option<Duration>,
+    /// Who reads the output.
+    pub session: Box<dyn Session>,
+}
+
+/// What goes to the agent's standard input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing: it is closed.
+    Closed,
+    /// These bytes, then it is closed.
+    Bytes(Vec<u8>),
+    /// What the session replies.
+    Session,
+}
+
+/// What the agent's standard output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminal {
+    /// Pipes: standard output and error apart.
+    Pipes,
+    /// One pseudo-terminal for both.
+    Pty,
+}
+
+/// Why an agent cannot be launched as configured.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct LaunchError {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+    /// A code for the log.
+    pub code: &'static str,
+}

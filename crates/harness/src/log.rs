@@ -1,0 +1,1 @@
+//! `youbencha-log.json`: the normalised account of one agent's session.

@@ -1,0 +1,141 @@
+//! Tokens and money, with where each figure came from. Unknown is `None`, never zero;
+//! money is whole nano-dollars, so that sums are exact.
+
+use std::{borrow::Cow, collections::BTreeMap, iter::Sum, ops::Add};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const NANOS_PER_DOLLAR: f64 = 1e9;
+
+/// An amount of US dollars, in whole nano-dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Usd(i64);
+
+impl Usd {
+    /// The amount nearest to `dollars`, or `None` when that is no amount (NaN, infinite, too large).
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the range is checked first"
+    )]
+    pub fn from_dollars(dollars: f64) -> Option<Usd> {
+        let nanos = (dollars * NANOS_PER_DOLLAR).round();
+        (nanos.abs() < 9e18).then(|| Usd(nanos as i64))
+    }
+
+    /// The amount in dollars, for showing.
+    pub fn dollars(self) -> f64 {
+        self.0 as f64 / NANOS_PER_DOLLAR
+    }
+
+    /// The amount in nano-dollars.
+    pub fn nanos(self) -> i64 {
+        self.0
+    }
+}
+
+impl Add for Usd {
+    type Output = Usd;
+    fn add(self, other: Usd) -> Usd {
+        Usd(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sum for Usd {
+    fn sum<I: Iterator<Item = Usd>>(amounts: I) -> Usd {
+        amounts.fold(Usd(0), Usd::add)
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.dollars())
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Usd, D::Error> {
+        let dollars = f64::deserialize(deserializer)?;
+        Usd::from_dollars(dollars).ok_or_else(|| serde::de::Error::custom("not an amount of money"))
+    }
+}
+
+impl JsonSchema for Usd {
+    fn schema_name() -> Cow<'static, str> {
+        "Usd".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "description": "US dollars" })
+    }
+}
+
+/// Where usage figures came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageSource {
+    /// The agent's own final account of the session.
+    ResultEvent,
+    /// Added up from the messages that were seen; nothing final came.
+    Messages,
+    /// Read from lines of a plain-text transcript.
+    Text,
+    /// A file that the agent left behind.
+    Sidecar,
+}
+
+/// Tokens and cost. `None` is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Tokens sent, cached ones not included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Tokens received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// Input plus output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+    /// Tokens read from the prompt cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens written to the prompt cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_creation_tokens: Option<u64>,
+    /// What it cost, by the agent's own account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<Usd>,
+}
+
+/// What a trial used, over all models, sub-agents included.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// The totals.
+    #[serde(flatten)]
+    pub total: Figures,
+    /// Where these figures came from.
+    pub source: UsageSource,
+    /// True when the session was cut off: the real figures are at least these.
+    #[serde(default)]
+    pub lower_bound: bool,
+    /// The same, for each model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub per_model: BTreeMap<String, Figures>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_read_from_a_binary_float_is_the_decimal_that_was_meant() {
+        let cost: Usd = serde_json::from_str("0.015300000000000001").unwrap();
+        assert_eq!(cost.nanos(), 15_300_000);
+        assert_eq!(serde_json::to_string(&cost).unwrap(), "0.0153");
+    }
+
+    #[test]
+    fn what_is_no_amount_is_refused() {
+        assert_eq!(Usd::from_dollars(f64::NAN), None);
+        assert_eq!(Usd::from_dollars(1e12), None);
+    }
+}
