@@ -1,1 +1,41 @@
-//! Placeholder.
+//! One process, bounded in time and output, with nothing left behind.
+//!
+//! [`Process`] runs an agent under a supervisor that owns every descendant; [`quick`] runs small helper
+//! programs such as git; [`Capture`] and [`Lines`] are what callers do with the bytes.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Proctor has not been ported to this platform yet: crates/process needs a sibling of src/unix"
+);
+
+mod capture;
+mod command;
+mod error;
+mod exit;
+mod lines;
+mod process;
+pub mod quick;
+#[path = "unix/mod.rs"]
+mod sys;
+
+use std::process::ExitCode;
+
+pub use capture::{Capture, CaptureError, CaptureLimits, CapturePaths};
+pub use command::{Command, Limits, Output, Stdin, Supervisor};
+pub use error::Error;
+pub use exit::{EndReason, Exit, Leak, Report, Status, Usage};
+pub use lines::{Line, Lines};
+pub use process::{Event, Process, Stream};
+
+/// The argument that makes an executable act as supervisor.
+pub(crate) const SUPERVISE: &str = "__supervise";
+
+/// Acts as supervisor of one process if this program was started for that, and returns the exit code then.
+///
+/// Call it first thing in `main`, before any thread or runtime starts.
+pub fn supervise_if_asked() -> Option<ExitCode> {
+    let asked = std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == SUPERVISE);
+    asked.then(sys::supervise)
+}

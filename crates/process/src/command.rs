@@ -1,0 +1,114 @@
+//! What to run, and within which bounds.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A process to run.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// A path, or a name that is looked up in the `PATH` of [`Command::env`]. Relative paths start at `cwd`.
+    pub program: OsString,
+    /// The arguments after the program's name.
+    pub args: Vec<OsString>,
+    /// The complete environment: nothing is inherited.
+    pub env: BTreeMap<OsString, OsString>,
+    /// The working directory; it must exist.
+    pub cwd: PathBuf,
+    /// What the process reads.
+    pub stdin: Stdin,
+    /// Where the process writes.
+    pub output: Output,
+    /// What ends the process if it does not end by itself.
+    pub limits: Limits,
+}
+
+impl Command {
+    /// A command with no arguments, an empty environment, no input, pipes for output and no limits.
+    pub fn new(program: impl Into<OsString>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: cwd.into(),
+            stdin: Stdin::Null,
+            output: Output::Pipes,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What a process reads on stdin.
+#[derive(Clone, Debug)]
+pub enum Stdin {
+    /// Nothing: `/dev/null`.
+    Null,
+    /// These bytes through a pipe, then the end. A process that reads only some of them is fine.
+    Bytes(Vec<u8>),
+    /// A pipe fed by [`Process::send`](crate::Process::send) until
+    /// [`Process::close_stdin`](crate::Process::close_stdin).
+    Open,
+}
+
+/// Where a process writes stdout and stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// One pipe each.
+    Pipes,
+    /// Both on one pseudo-terminal, which is also the controlling terminal. All bytes then count as stdout.
+    Pty {
+        /// Width of the terminal.
+        columns: u16,
+        /// Height of the terminal.
+        rows: u16,
+    },
+}
+
+/// What ends a process, and how patiently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest it may run.
+    pub wall: Option<Duration>,
+    /// The longest it may write nothing.
+    pub idle: Option<Duration>,
+    /// The most bytes it may write in total. What comes beyond is read and counted, but not delivered.
+    pub output: Option<u64>,
+    /// The time between SIGTERM and SIGKILL.
+    pub term_grace: Duration,
+    /// The time that processes left behind may go on after the exit of the main one before they are killed.
+    pub leak_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall: None,
+            idle: None,
+            output: None,
+            term_grace: Duration::from_millis(500),
+            leak_grace: Duration::from_millis(500),
+        }
+    }
+}
+
+/// The executable that is started beside each process to own its descendants. Its `main` calls
+/// [`supervise_if_asked`](crate::supervise_if_asked).
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    pub(crate) executable: PathBuf,
+}
+
+impl Supervisor {
+    /// The running program itself, even if its file was replaced or deleted since it started.
+    pub fn this_executable() -> Self {
+        Self::at(crate::sys::THIS_EXECUTABLE)
+    }
+
+    /// Another executable, such as one built for tests.
+    pub fn at(executable: impl Into<PathBuf>) -> Self {
+        Self {
+            executable: executable.into(),
+        }
+    }
+}

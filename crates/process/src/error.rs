@@ -1,0 +1,70 @@
+//! Why a process could not be started. How it ended is never an error: see [`Exit`](crate::Exit).
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a process could not be started, or a quick command not be waited for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such file, or no such name in `PATH`.
+    #[error("program {program:?} not found")]
+    ProgramNotFound {
+        /// As given.
+        program: OsString,
+    },
+    /// There is such a file, but it may not be executed.
+    #[error("{} is not executable", path.display())]
+    NotExecutable {
+        /// The file that was found.
+        path: PathBuf,
+    },
+    /// The working directory is missing or is no directory.
+    #[error("working directory {} does not exist", cwd.display())]
+    CwdMissing {
+        /// As given.
+        cwd: PathBuf,
+    },
+    /// The operating system refused to execute the program.
+    #[error("cannot start {program:?}")]
+    Start {
+        /// As given.
+        program: OsString,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The supervisor could not be started or talked to.
+    #[error("cannot start the supervisor {}", executable.display())]
+    Supervisor {
+        /// The executable that should supervise.
+        executable: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// A pipe or pseudo-terminal could not be made.
+    #[error("cannot prepare input and output of {program:?}")]
+    Stdio {
+        /// As given.
+        program: OsString,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A quick command took too long and was killed.
+    #[error("{program:?} did not finish within {} s", after.as_secs_f64())]
+    TimedOut {
+        /// As given.
+        program: OsString,
+        /// The time it had.
+        after: Duration,
+    },
+    /// A quick command could not be waited for.
+    #[error("cannot wait for {program:?}")]
+    Wait {
+        /// As given.
+        program: OsString,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,73 @@
+//! Starts the main process from the supervisor: own session, own terminal, dies with the supervisor.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, getpid, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
+};
+
+use super::message::{Request, Terminal};
+
+/// How often, and after which pause, a program that someone still writes to is tried again: between another
+/// thread's fork and exec our parent's freshly written files are open for writing there.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Starts the process; the supervisor's copies of its streams are closed on return.
+pub(super) fn spawn(request: &Request, streams: [OwnedFd; 3]) -> io::Result<Pid> {
+    let mut command = prepare(request, streams);
+    let mut tries = 0;
+    let child = loop {
+        match command.spawn() {
+            Err(error)
+                if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES =>
+            {
+                tries += 1;
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            other => break other?,
+        }
+    };
+    Ok(Pid::from_raw(child.id().cast_signed()).expect("a child has a positive id"))
+}
+
+fn prepare(request: &Request, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "this is where processes start")]
+    let mut command = Command::new(&request.program);
+    command
+        .arg0(&request.name)
+        .args(&request.args)
+        .env_clear()
+        .envs(request.env.iter().map(|(key, value)| (key, value)))
+        .current_dir(&request.cwd)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr);
+    let supervisor = getpid();
+    let terminal = request.terminal;
+    // SAFETY: `enter` makes plain system calls only: no allocation, no lock.
+    #[expect(unsafe_code, reason = "a session must be opened between fork and exec")]
+    unsafe {
+        command.pre_exec(move || enter(supervisor, terminal));
+    }
+    command
+}
+
+/// Runs in the child between fork and exec, when its streams are in place.
+fn enter(supervisor: Pid, terminal: Terminal) -> io::Result<()> {
+    setsid()?;
+    if terminal == Terminal::Stdout {
+        ioctl_tiocsctty(rustix::stdio::stdout())?;
+    }
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The supervisor may have died before it said so.
+    if getppid() != Some(supervisor) {
+        return Err(Errno::SRCH.into());
+    }
+    Ok(())
+}

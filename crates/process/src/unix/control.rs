@@ -1,0 +1,135 @@
+//! The parent's side of a supervisor: ask it to end, hear what it says, and clean up after it if it is lost.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::process::Stdio;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::UnixStream;
+use tokio::process::Child;
+
+use super::message::{Notice, Request, reason_byte};
+use super::tree;
+use super::wire::{HEADER, frame_length};
+use crate::EndReason;
+
+/// How long the clean-up after a lost supervisor may take.
+const CLEAN_UP: Duration = Duration::from_millis(200);
+
+/// A running supervisor. Dropping it closes the socket, upon which the supervisor kills everything.
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: UnixStream,
+    supervisor: Child,
+    received: Vec<u8>,
+}
+
+impl Control {
+    /// Starts the supervisor, which then waits for its request.
+    pub(super) fn launch(executable: &Path) -> io::Result<Self> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        #[expect(clippy::disallowed_methods, reason = "this is where processes start")]
+        let supervisor = tokio::process::Command::new(executable)
+            .arg0("proctor")
+            .arg(crate::SUPERVISE)
+            .env_clear()
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            socket: UnixStream::from_std(ours)?,
+            supervisor,
+            received: Vec::new(),
+        })
+    }
+
+    /// Sends what to run, with the streams attached to the first bytes.
+    pub(super) async fn request(
+        &self,
+        request: &Request,
+        streams: [BorrowedFd<'_>; 3],
+    ) -> io::Result<()> {
+        let frame = request.encode()?;
+        let (header, body) = frame.split_at(HEADER);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut attached = SendAncillaryBuffer::new(&mut space);
+        attached.push(SendAncillaryMessage::ScmRights(&streams));
+        // The socket is empty, so that these few bytes go out at once and whole.
+        rustix::net::sendmsg(
+            &self.socket,
+            &[io::IoSlice::new(header)],
+            &mut attached,
+            SendFlags::NOSIGNAL,
+        )?;
+        let mut rest = body;
+        while !rest.is_empty() {
+            self.socket.writable().await?;
+            match self.socket.try_write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next notice; an error says that the supervisor is lost.
+    pub(crate) fn poll_notice(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Notice>> {
+        loop {
+            if let Some(notice) = self.take_notice() {
+                return Poll::Ready(notice);
+            }
+            ready!(self.socket.poll_read_ready(context))?;
+            match self.socket.try_read_buf(&mut self.received) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn take_notice(&mut self) -> Option<io::Result<Notice>> {
+        let (header, rest) = self.received.split_first_chunk::<HEADER>()?;
+        let length = frame_length(*header);
+        let notice = Notice::decode(rest.get(..length)?);
+        self.received.drain(..HEADER + length);
+        Some(notice)
+    }
+
+    /// Asks for TERM, grace, KILL. Nothing to do if the supervisor is gone: the next notice says so.
+    pub(crate) fn end(&self, reason: EndReason) {
+        // Should the process have stopped its supervisor, now is the time to go on.
+        if let Some(pid) = self.pid() {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+        let _ = self.socket.try_write(&[reason_byte(reason)]);
+    }
+
+    /// Kills everything from here, because the supervisor died or does not answer. `session` is the process's
+    /// own: all of it that can still be told once the supervisor is dead.
+    pub(crate) fn clean_up(&mut self, session: u32) {
+        let supervisor = self.pid();
+        tree::kill_from_outside(supervisor, session, CLEAN_UP);
+        let _ = self.supervisor.start_kill();
+    }
+
+    /// Waits until the supervisor itself is gone; it has nothing left to do.
+    pub(crate) async fn wait(&mut self) {
+        let _ = self.supervisor.start_kill();
+        let _ = self.supervisor.wait().await;
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        let id = self.supervisor.id()?;
+        Pid::from_raw(id.cast_signed())
+    }
+}

@@ -1,0 +1,47 @@
+//! Finds the program to execute before anything is started, so that the caller learns what exactly is missing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use crate::{Command, Error};
+
+/// Where execvp looks when there is no `PATH`.
+const DEFAULT_PATH: &str = "/usr/bin:/bin";
+
+/// The file to execute for `command`, whose working directory is `cwd`.
+pub(super) fn program(command: &Command, cwd: &Path) -> Result<PathBuf, Error> {
+    let name = Path::new(&command.program);
+    let mut not_executable = None;
+    for path in candidates(command, cwd, name) {
+        if !path.is_file() {
+            continue;
+        }
+        if access(&path, Access::EXEC_OK).is_ok() {
+            return Ok(path);
+        }
+        not_executable.get_or_insert(path);
+    }
+    Err(match not_executable {
+        Some(path) => Error::NotExecutable { path },
+        None => Error::ProgramNotFound {
+            program: command.program.clone(),
+        },
+    })
+}
+
+fn candidates(command: &Command, cwd: &Path, name: &Path) -> Vec<PathBuf> {
+    if name.as_os_str().is_empty() {
+        return Vec::new();
+    }
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return vec![cwd.join(name)];
+    }
+    let path = command.env.get(OsStr::new("PATH"));
+    let path = path.map_or(OsStr::new(DEFAULT_PATH), |path| path.as_os_str());
+    std::env::split_paths(path)
+        .map(|folder| cwd.join(folder).join(name))
+        .collect()
+}

@@ -1,0 +1,36 @@
+//! Everything that asks the operating system. A port is a folder beside this one with the same items.
+
+mod child;
+mod control;
+mod find;
+mod message;
+mod pipe;
+mod pty;
+mod signals;
+mod start;
+mod supervisor;
+mod tree;
+mod wire;
+
+pub(crate) use control::Control;
+pub(crate) use message::{Finished, Notice};
+pub(crate) use pipe::{Feeder, Reader};
+pub(crate) use start::start;
+pub(crate) use supervisor::supervise;
+pub(crate) use tree::kill_group;
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use crate::Status;
+
+/// Opens the running program even when its file has been replaced.
+pub(crate) const THIS_EXECUTABLE: &str = "/proc/self/exe";
+
+/// What the operating system said about a process that has been waited for.
+pub(crate) fn status(status: ExitStatus) -> Status {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Status::Code(code),
+        (None, signal) => Status::Signal(signal.unwrap_or_default()),
+    }
+}

@@ -1,0 +1,149 @@
+//! Starts a process: streams, supervisor, request, answer.
+
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::control::Control;
+use super::message::{Notice, Request, Terminal};
+use super::{Feeder, Reader, find, pty};
+use crate::{Command, Error, Output, Stdin, Supervisor};
+
+/// The longest a supervisor may take to answer before it counts as broken.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// A process that runs.
+pub(crate) struct Started {
+    pub(crate) pid: u32,
+    pub(crate) control: Control,
+    pub(crate) stdin: Option<Feeder>,
+    pub(crate) stdout: Reader,
+    pub(crate) stderr: Option<Reader>,
+}
+
+pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<Started, Error> {
+    if !command.cwd.is_dir() {
+        return Err(Error::CwdMissing { cwd: command.cwd });
+    }
+    let request = request(&command)?;
+    let streams = Streams::open(&command).map_err(|source| Error::Stdio {
+        program: command.program.clone(),
+        source,
+    })?;
+    let lost = |source| Error::Supervisor {
+        executable: supervisor.executable.clone(),
+        source,
+    };
+    let mut control = Control::launch(&supervisor.executable).map_err(lost)?;
+    let theirs = &streams.theirs;
+    let attached = [
+        theirs.stdin.as_fd(),
+        theirs.stdout.as_fd(),
+        theirs.stderr.as_fd(),
+    ];
+    let answer = async {
+        control.request(&request, attached).await?;
+        poll_fn(|context| control.poll_notice(context)).await
+    };
+    let answer = tokio::time::timeout(ANSWER, answer)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    match answer.map_err(lost)? {
+        Notice::Started { pid } => Ok(Started {
+            pid,
+            control,
+            stdin: streams.stdin,
+            stdout: streams.stdout,
+            stderr: streams.stderr,
+        }),
+        Notice::Failed { errno } => Err(Error::Start {
+            program: command.program,
+            source: io::Error::from_raw_os_error(errno),
+        }),
+        Notice::Finished(_) => Err(lost(io::ErrorKind::InvalidData.into())),
+    }
+}
+
+fn request(command: &Command) -> Result<Request, Error> {
+    let cwd = std::path::absolute(&command.cwd).map_err(|_| Error::CwdMissing {
+        cwd: command.cwd.clone(),
+    })?;
+    Ok(Request {
+        program: find::program(command, &cwd)?.into(),
+        name: command.program.clone(),
+        args: command.args.clone(),
+        env: command.env.clone().into_iter().collect(),
+        cwd: cwd.into(),
+        terminal: match command.output {
+            Output::Pipes => Terminal::None,
+            Output::Pty { .. } => Terminal::Stdout,
+        },
+        wall: command.limits.wall,
+        term_grace: command.limits.term_grace,
+        leak_grace: command.limits.leak_grace,
+    })
+}
+
+/// Our ends and the process's ends.
+struct Streams {
+    stdin: Option<Feeder>,
+    stdout: Reader,
+    stderr: Option<Reader>,
+    theirs: Theirs,
+}
+
+struct Theirs {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+impl Streams {
+    fn open(command: &Command) -> io::Result<Self> {
+        let (stdin, their_stdin) = open_stdin(&command.stdin)?;
+        let (stdout, stderr, their_stdout, their_stderr) = match command.output {
+            Output::Pipes => {
+                let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+                let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+                (
+                    stdout,
+                    Some(Reader::new(stderr)?),
+                    their_stdout,
+                    their_stderr,
+                )
+            }
+            Output::Pty { columns, rows } => {
+                let pty = pty::open(columns, rows)?;
+                let second = pty.terminal.try_clone()?;
+                (pty.controller, None, pty.terminal, second)
+            }
+        };
+        Ok(Self {
+            stdin,
+            stdout: Reader::new(stdout)?,
+            stderr,
+            theirs: Theirs {
+                stdin: their_stdin,
+                stdout: their_stdout,
+                stderr: their_stderr,
+            },
+        })
+    }
+}
+
+fn open_stdin(stdin: &Stdin) -> io::Result<(Option<Feeder>, OwnedFd)> {
+    if matches!(stdin, Stdin::Null) {
+        return Ok((None, File::open("/dev/null")?.into()));
+    }
+    let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut feeder = Feeder::new(ours)?;
+    if let Stdin::Bytes(bytes) = stdin {
+        feeder.push(bytes);
+        feeder.close();
+    }
+    Ok((Some(feeder), theirs))
+}

@@ -1,0 +1,288 @@
+//! The supervisor: a small process of its own, one per [`Process`](crate::Process), to which every descendant
+//! falls back however it was started. It ends them all when asked, when time is up, or when its parent is gone.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
+
+use super::message::{Finished, Notice, Request, reason_from_byte};
+use super::signals::{ChildSignals, seal_descriptors, usage_of_children};
+use super::wire::{HEADER, frame_length};
+use super::{child, tree};
+use crate::{EndReason, Exit, Leak, Status};
+
+/// The pauses between two passes of killing: short first, for those that fork while we look.
+const FIRST_PAUSE: Duration = Duration::from_micros(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// How often only direct children are killed before a pass over all descendants.
+const QUICK_ROUNDS: u32 = 16;
+
+/// The control socket, which the parent gave us as stdin.
+fn control() -> BorrowedFd<'static> {
+    rustix::stdio::stdin()
+}
+
+/// Acts as supervisor until everything it started is gone.
+pub(crate) fn supervise() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn run() -> io::Result<()> {
+    seal_descriptors();
+    // Fails only for a group leader, which a shell would make of us: then there is a session already.
+    let _ = setsid();
+    set_child_subreaper(Some(getpid()))?;
+    let signals = ChildSignals::take_over()?;
+    // For people who read process lists; else it would be the name of the link that was executed.
+    let _ = std::fs::write("/proc/self/comm", "proctor-superv");
+    let (request, streams) = receive()?;
+    let started = Instant::now();
+    let main = match child::spawn(&request, streams) {
+        Ok(main) => main,
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
+            return tell(&Notice::Failed { errno });
+        }
+    };
+    // If the parent is gone already, the end of the control socket says so below.
+    let _ = tell(&Notice::Started {
+        pid: main.as_raw_pid().cast_unsigned(),
+    });
+    Supervision {
+        this: getpid(),
+        main,
+        started,
+        end: None,
+        phase: Phase::Running {
+            until: request.wall.and_then(|wall| started.checked_add(wall)),
+        },
+        ended_by: None,
+        leaked: Vec::new(),
+        signals,
+        request,
+    }
+    .run()
+}
+
+/// The request, and the three streams of the process.
+fn receive() -> io::Result<(Request, [OwnedFd; 3])> {
+    let mut header = [0; HEADER];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut attached = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(
+        control(),
+        &mut [IoSliceMut::new(&mut header)],
+        &mut attached,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    if received.bytes != HEADER {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut streams = Vec::new();
+    for message in attached.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            streams.extend(rights);
+        }
+    }
+    let mut frame = vec![0; frame_length(header)];
+    let mut filled = 0;
+    while filled < frame.len() {
+        match rustix::io::read(control(), &mut frame[filled..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => filled += count,
+        }
+    }
+    let streams = streams
+        .try_into()
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok((Request::decode(&frame)?, streams))
+}
+
+fn tell(notice: &Notice) -> io::Result<()> {
+    let frame = notice.encode()?;
+    let mut rest = &frame[..];
+    while !rest.is_empty() {
+        let count = rustix::net::send(control(), rest, SendFlags::NOSIGNAL)?;
+        rest = &rest[count..];
+    }
+    Ok(())
+}
+
+/// One process under supervision.
+struct Supervision {
+    this: Pid,
+    main: Pid,
+    started: Instant,
+    /// How and when the main process ended.
+    end: Option<(Status, Duration)>,
+    phase: Phase,
+    ended_by: Option<EndReason>,
+    leaked: Vec<Leak>,
+    signals: ChildSignals,
+    request: Request,
+}
+
+/// Where the process stands.
+enum Phase {
+    /// The main process runs, and may do so until then.
+    Running { until: Option<Instant> },
+    /// TERM has been sent; KILL follows then.
+    Terminating { kill_at: Instant },
+    /// The main process is gone, others are not; KILL follows then.
+    Lingering { kill_at: Instant },
+}
+
+/// Whether anyone is left.
+#[derive(PartialEq)]
+enum Left {
+    Some,
+    None,
+}
+
+impl Supervision {
+    fn run(mut self) -> io::Result<()> {
+        while self.reap() == Left::Some {
+            match self.wake()? {
+                Wake::Child => self.signals.clear(),
+                Wake::Asked(reason) => self.terminate(reason),
+                Wake::Deadline => match self.phase {
+                    Phase::Running { .. } => self.terminate(EndReason::TimedOut),
+                    Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(),
+                },
+                Wake::ParentGone => {
+                    self.kill();
+                    return Ok(());
+                }
+            }
+        }
+        tell(&Notice::Finished(Finished {
+            exit: Exit {
+                status: self.end.map(|(status, _)| status),
+                ended_by: self.ended_by,
+            },
+            duration: self
+                .end
+                .map_or_else(|| self.started.elapsed(), |(_, duration)| duration),
+            leaked: self.leaked,
+            usage: usage_of_children(),
+        }))
+    }
+
+    /// Waits for the next thing to do.
+    fn wake(&self) -> io::Result<Wake> {
+        let deadline = match self.phase {
+            Phase::Running { until } => until,
+            Phase::Terminating { kill_at } | Phase::Lingering { kill_at } => Some(kill_at),
+        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(Wake::Deadline);
+        }
+        let socket = control();
+        let mut watched = [
+            PollFd::new(&socket, PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+        ];
+        wait_for(&mut watched, left)?;
+        if watched[0].revents().is_empty() {
+            return Ok(Wake::Child);
+        }
+        let mut byte = [0];
+        match rustix::io::read(socket, &mut byte) {
+            Ok(1..) => Ok(reason_from_byte(byte[0]).map_or(Wake::Child, Wake::Asked)),
+            Ok(0) | Err(_) => Ok(Wake::ParentGone),
+        }
+    }
+
+    /// Takes leave of everyone who is dead.
+    fn reap(&mut self) -> Left {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.main => self.main_ended(status),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return Left::Some,
+                Err(_no_child) => return Left::None,
+            }
+        }
+    }
+
+    fn main_ended(&mut self, status: WaitStatus) {
+        let status = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Status::Code(code),
+            (None, Some(signal)) => Status::Signal(signal),
+            (None, None) => return,
+        };
+        self.end = Some((status, self.started.elapsed()));
+        if matches!(self.phase, Phase::Running { .. }) {
+            let kill_at = Instant::now() + self.request.leak_grace;
+            self.phase = Phase::Lingering { kill_at };
+        }
+    }
+
+    fn terminate(&mut self, reason: EndReason) {
+        match self.phase {
+            Phase::Running { .. } => {
+                self.ended_by = Some(reason);
+                let kill_at = Instant::now() + self.request.term_grace;
+                self.phase = Phase::Terminating { kill_at };
+                tree::terminate(self.this, self.main);
+            }
+            // It ended by itself; what it left behind had its time.
+            Phase::Lingering { .. } => self.kill(),
+            Phase::Terminating { .. } => {}
+        }
+    }
+
+    /// Kills until nobody is left, also those who fork meanwhile.
+    fn kill(&mut self) {
+        if self.end.is_some() {
+            self.leaked = tree::living(self.this);
+        }
+        let mut pause = FIRST_PAUSE;
+        loop {
+            for _ in 0..QUICK_ROUNDS {
+                tree::kill_children(self.this);
+                if self.reap() == Left::None {
+                    return;
+                }
+            }
+            tree::kill_pass(self.this);
+            let mut watched = [PollFd::new(&self.signals, PollFlags::IN)];
+            let _ = wait_for(&mut watched, Some(pause));
+            self.signals.clear();
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Why the supervisor woke up.
+enum Wake {
+    Child,
+    Asked(EndReason),
+    Deadline,
+    ParentGone,
+}
+
+fn wait_for(watched: &mut [PollFd<'_>], longest: Option<Duration>) -> io::Result<()> {
+    let longest = longest.map(|longest| {
+        Timespec::try_from(longest).unwrap_or(Timespec {
+            tv_sec: i64::MAX,
+            tv_nsec: 0,
+        })
+    });
+    match poll(watched, longest.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
