@@ -1,1 +1,24 @@
-//! Placeholder.
+//! Test kit of Proctor: a fake agent that plays a script, helpers for the scripted model, and a
+//! context in which end-to-end tests drive the `proctor` binary.
+//!
+//! Helpers panic with what they saw, as assertions do: a test has no use for their errors.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive binaries from outside and are configured by the environment"
+)]
+
+mod artifacts;
+mod command;
+mod context;
+pub mod fake;
+mod leftovers;
+pub mod llm;
+mod real_cli;
+mod repo;
+
+pub use command::{Output, Program, Running};
+pub use context::TestContext;
+pub use leftovers::{processes_with, wait_until};
+pub use real_cli::RealCli;
+pub use repo::Repo;

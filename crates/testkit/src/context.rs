@@ -1,0 +1,136 @@
+//! A directory in which one end-to-end test runs, and the environment that goes with it.
+
+use std::cell::Cell;
+use std::process::{Command, Stdio};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::command::Program;
+use crate::fake::FakeScript;
+use crate::repo::Repo;
+
+/// Where `git` and `sh` are. Not `/usr/local/bin`: a real agent CLI may lie there.
+pub(crate) const SYSTEM_PATH: &str = "/usr/bin:/bin";
+
+/// Everything one end-to-end test needs, gone when it is dropped.
+///
+/// `home/`, `bin/` (first on the path), `repo/` (see [`Repo`]), `cases/`, `tmp/` and `cache/` lie in
+/// one directory of a unique name, which is also the working directory.
+#[derive(Debug)]
+pub struct TestContext {
+    _dir: TempDir,
+    root: Utf8PathBuf,
+    proctor: Utf8PathBuf,
+    repo: Repo,
+    programs: Cell<usize>,
+}
+
+impl TestContext {
+    /// A context for this binary: pass `env!("CARGO_BIN_EXE_proctor")`.
+    pub fn new(proctor: &str) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("proctor-test-")
+            .tempdir()
+            .expect("a temporary directory");
+        let root = dir.path().canonicalize().expect("the directory just made");
+        let root = Utf8PathBuf::from_path_buf(root).expect("a temporary directory in UTF-8");
+        for name in ["home", "bin", "cases", "tmp", "cache", "output"] {
+            fs_err::create_dir(root.join(name)).expect("a directory of the context");
+        }
+        let repo = Repo::init(&root.join("repo"));
+        Self {
+            _dir: dir,
+            repo,
+            proctor: proctor.into(),
+            programs: Cell::new(0),
+            root,
+        }
+    }
+
+    /// The directory of the context. No other context has its name.
+    pub fn root(&self) -> &Utf8Path {
+        &self.root
+    }
+
+    /// The home directory.
+    pub fn home(&self) -> Utf8PathBuf {
+        self.root.join("home")
+    }
+
+    /// The directory of installed agents.
+    pub fn bin(&self) -> Utf8PathBuf {
+        self.root.join("bin")
+    }
+
+    /// The repository to run agents on.
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// `proctor` with these arguments.
+    pub fn proctor<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Program {
+        self.program(&self.proctor, args)
+    }
+
+    /// Any program with these arguments, in the context's environment and nothing of the caller's.
+    pub fn program<'a>(
+        &self,
+        program: &Utf8Path,
+        args: impl IntoIterator<Item = &'a str>,
+    ) -> Program {
+        let serial = self.programs.get();
+        self.programs.set(serial + 1);
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(&self.root)
+            .stdin(Stdio::null())
+            .env_clear()
+            .env("HOME", self.home())
+            .env("PATH", format!("{}:{SYSTEM_PATH}", self.bin()))
+            .env("TMPDIR", self.root.join("tmp"))
+            .env("XDG_CACHE_HOME", self.root.join("cache"));
+        Program::new(command, self.root.join(format!("output/{serial}")))
+    }
+
+    /// Writes `cases/testcase.yaml` and returns its path.
+    pub fn testcase(&self, yaml: &str) -> Utf8PathBuf {
+        let path = self.root.join("cases/testcase.yaml");
+        fs_err::write(&path, yaml).expect("the test case");
+        path
+    }
+
+    /// Puts a fake agent of this name on the path that plays this script (see [`crate::fake`]).
+    #[track_caller]
+    pub fn install_fake(&self, name: &str, script: &Value) -> Utf8PathBuf {
+        if let Err(error) = FakeScript::parse(script.clone()) {
+            panic!("the script of {name}: {error}");
+        }
+        let program = self.bin().join(name);
+        if !program.exists() {
+            place(&self.fake_agent(), &program);
+        }
+        let file = self.bin().join(format!("{name}.script.json"));
+        fs_err::write(file, script.to_string()).expect("the script");
+        program
+    }
+
+    fn fake_agent(&self) -> Utf8PathBuf {
+        let path = self.proctor.with_file_name("fake-agent");
+        assert!(
+            path.is_file(),
+            "no fake agent at {path}: build it with `cargo build --workspace --bins`"
+        );
+        path
+    }
+}
+
+/// Links a program, or copies it where links do not reach. A link is better: a copy that some
+/// other thread still has open for writing cannot be executed.
+fn place(program: &Utf8Path, at: &Utf8Path) {
+    if fs_err::hard_link(program, at).is_err() {
+        fs_err::copy(program, at).expect("a copy of the program");
+    }
+}

@@ -1,0 +1,72 @@
+//! Waits for what should come and finds what should be gone.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::context::TestContext;
+
+/// How long a process that was killed may take to vanish.
+const VANISH: Duration = Duration::from_secs(1);
+
+/// Waits until `f` is true and panics with `what` if that takes longer than `deadline`.
+#[track_caller]
+pub fn wait_until(deadline: Duration, what: &str, mut f: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !f() {
+        assert!(
+            began.elapsed() < deadline,
+            "not within {deadline:?}: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The living processes, this one excepted, that have `needle` in their command line, environment,
+/// program or working directory, as "pid: command line".
+pub fn processes_with(needle: &str) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let pid = entry.file_name().into_string().ok()?;
+        let is_pid = pid.bytes().all(|digit| digit.is_ascii_digit());
+        (is_pid && pid != own && mentions(&entry.path(), needle))
+            .then(|| format!("{pid}: {}", command_line(&entry.path())))
+    });
+    found.collect()
+}
+
+fn mentions(process: &Path, needle: &str) -> bool {
+    let in_file = ["cmdline", "environ"].iter().any(|name| {
+        let bytes = fs::read(process.join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).contains(needle)
+    });
+    // A process that ended but was not waited for has neither.
+    in_file
+        || ["exe", "cwd"].iter().any(|name| {
+            let target = fs::read_link(process.join(name)).unwrap_or_default();
+            target.to_string_lossy().contains(needle)
+        })
+}
+
+fn command_line(process: &Path) -> String {
+    let bytes = fs::read(process.join("cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+impl TestContext {
+    /// Panics with a list if a process is alive that has to do with this context or this marker.
+    #[track_caller]
+    pub fn assert_nothing_left(&self, marker: &str) {
+        let needles = [self.root().as_str(), marker];
+        let needles = needles.iter().filter(|needle| !needle.is_empty());
+        let left = || -> Vec<String> { needles.clone().flat_map(|n| processes_with(n)).collect() };
+        let began = Instant::now();
+        let mut alive = left();
+        while !alive.is_empty() && began.elapsed() < VANISH {
+            std::thread::sleep(Duration::from_millis(20));
+            alive = left();
+        }
+        assert!(alive.is_empty(), "left behind:\n{}", alive.join("\n"));
+    }
+}

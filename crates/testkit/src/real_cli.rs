@@ -1,0 +1,97 @@
+//! Puts a real agent CLI on the path of a context, so that it can reach nothing but loopback.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::context::TestContext;
+
+/// Names the directory of real CLIs; nothing is downloaded by a test.
+const CLIS: &str = "PROCTOR_TEST_CLIS";
+
+/// A real CLI on the path of a context.
+#[derive(Debug)]
+pub struct RealCli {
+    /// The program to call.
+    pub program: Utf8PathBuf,
+}
+
+impl TestContext {
+    /// Installs Claude Code as `claude`: `latest` or a version.
+    ///
+    /// Looks for `claude-code-<version>/node_modules` in the directory that `PROCTOR_TEST_CLIS`
+    /// names. When it is not there the test says so and gets none; under `CI` it fails.
+    pub fn install_real_claude(&self, version: &str) -> Option<RealCli> {
+        let Some(command) = find_claude(version) else {
+            missing(version);
+            return None;
+        };
+        let program = self.bin().join("claude");
+        fs_err::write(&program, wrapper(&command)).expect("the wrapper");
+        let executable = std::fs::Permissions::from_mode(0o755);
+        fs_err::set_permissions(&program, executable).expect("the mode of the wrapper");
+        Some(RealCli { program })
+    }
+}
+
+/// The words that start it.
+fn find_claude(version: &str) -> Option<Vec<Utf8PathBuf>> {
+    let clis = Utf8PathBuf::from(std::env::var(CLIS).ok()?);
+    let packages = clis.join(format!("claude-code-{version}/node_modules/@anthropic-ai"));
+    let entries = packages.read_dir_utf8().ok()?.flatten();
+    let native = entries.map(|entry| entry.path().join("claude"));
+    if let Some(native) = native.into_iter().find(|path| path.is_file()) {
+        return Some(vec![native]);
+    }
+    let script = packages.join("claude-code/cli.js");
+    let node = on_path("node")?;
+    script.is_file().then(|| vec![node, script])
+}
+
+fn on_path(name: &str) -> Option<Utf8PathBuf> {
+    let path = std::env::var("PATH").ok()?;
+    let places = path.split(':').map(|dir| Utf8Path::new(dir).join(name));
+    places.into_iter().find(|place| place.is_file())
+}
+
+/// A shell script that becomes the CLI. It holds what keeps the CLI hermetic, because the harness
+/// under test decides which variables an agent sees.
+fn wrapper(command: &[Utf8PathBuf]) -> String {
+    let words: Vec<String> = command.iter().map(|word| format!("'{word}'")).collect();
+    format!(
+        r#"#!/bin/sh
+# Nobody listens on the discard port: without a model there is no answer, and no way out.
+: "${{ANTHROPIC_BASE_URL:=http://127.0.0.1:9}}"
+case "$ANTHROPIC_BASE_URL" in
+  http://127.0.0.1:*) ;;
+  *) echo "refusing to talk to $ANTHROPIC_BASE_URL in a test" >&2; exit 98 ;;
+esac
+export ANTHROPIC_BASE_URL
+export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1
+export DISABLE_AUTOUPDATER=1 DISABLE_ERROR_REPORTING=1
+# Tests often run as root, where the CLI wants to be told that this is fine.
+export IS_SANDBOX=1
+exec {} "$@"
+"#,
+        words.join(" ")
+    )
+}
+
+fn missing(version: &str) {
+    let install = format!(
+        "npm install --prefix \"${CLIS}/claude-code-{version}\" @anthropic-ai/claude-code@{version}"
+    );
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "Claude Code {version} is missing: set {CLIS} to a directory and run `{install}`"
+    );
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("test");
+    let mut stderr = std::io::stderr();
+    // Not a reason to fail: the line is only for those who look.
+    let _ = writeln!(
+        stderr,
+        "SKIPPED {test}: no Claude Code {version} ({CLIS}; `{install}`)"
+    );
+}
