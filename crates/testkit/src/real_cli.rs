@@ -64,9 +64,14 @@ fn wrapper(command: &[Utf8PathBuf]) -> String {
 # Nobody listens on the discard port: without a model there is no answer, and no way out.
 : "${{ANTHROPIC_BASE_URL:=http://127.0.0.1:9}}"
 case "$ANTHROPIC_BASE_URL" in
-  http://127.0.0.1:*) ;;
-  *) echo "refusing to talk to $ANTHROPIC_BASE_URL in a test" >&2; exit 98 ;;
+  *@*) loopback=no ;;
+  http://127.0.0.1:*) loopback=yes ;;
+  *) loopback=no ;;
 esac
+if [ $loopback = no ]; then
+  echo "refusing to talk to $ANTHROPIC_BASE_URL in a test" >&2
+  exit 98
+fi
 export ANTHROPIC_BASE_URL
 export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1
 export DISABLE_AUTOUPDATER=1 DISABLE_ERROR_REPORTING=1
@@ -94,4 +99,48 @@ fn missing(version: &str) {
         stderr,
         "SKIPPED {test}: no Claude Code {version} ({CLIS}; `{install}`)"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn run(base_url: Option<&str>) -> (Option<i32>, String) {
+        let script = wrapper(&["/usr/bin/env".into()]);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &script]).env_clear();
+        command.envs(base_url.map(|url| ("ANTHROPIC_BASE_URL", url)));
+        let output = command.output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), stdout)
+    }
+
+    #[test]
+    fn a_real_cli_never_starts_towards_another_host() {
+        for url in [
+            "https://api.example.com",
+            "http://127.0.0.1.example.com",
+            "http://127.0.0.1:80@example.com",
+        ] {
+            assert_eq!(run(Some(url)), (Some(98), String::new()));
+        }
+    }
+
+    #[test]
+    fn a_real_cli_is_pointed_at_loopback_with_telemetry_off() {
+        let (code, env) = run(Some("http://127.0.0.1:1234"));
+        assert_eq!(code, Some(0));
+        assert!(
+            env.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:1234\n"),
+            "{env}"
+        );
+        assert!(env.contains("DISABLE_TELEMETRY=1\n"), "{env}");
+        let (_, env) = run(None);
+        assert!(
+            env.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:9\n"),
+            "{env}"
+        );
+    }
 }
