@@ -1,43 +1,34 @@
 //! What users write: test cases and project settings, read with their places in the file so
 //! that every complaint can point at the line.
 
+mod agent;
+mod de;
+mod error;
+mod evaluator;
+mod interpolate;
 mod node;
+mod parse;
+mod paths;
+mod prompt;
+mod repo;
+mod scalar;
+mod schema;
+mod settings;
+mod snippet;
+mod source;
+mod suggest;
+mod testcase;
 
+pub use agent::{AgentSection, AgentSpec, AgentType};
+pub use error::{ConfigError, Fault};
+pub use evaluator::EvaluatorSpec;
 pub use node::{Node, Span, Value};
-
-use camino::{Utf8Path, Utf8PathBuf};
-
-/// Something wrong in a config file, with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Where.
-    pub span: Span,
-    /// What is wrong.
-    pub message: String,
-    /// What to do.
-    pub hint: Option<String>,
-}
-
-/// The `agent` section of a test case, as an adapter gets it.
-#[derive(Debug)]
-pub struct AgentSection<'a> {
-    /// The whole section.
-    pub node: &'a Node,
-    /// `agent.agent_name`.
-    pub agent_name: Option<&'a str>,
-    /// `agent.model`.
-    pub model: Option<&'a str>,
-    /// `agent.config`; an empty map when it is left out.
-    pub config: &'a Node,
-    /// The folder of the test case.
-    pub folder: &'a Utf8Path,
-}
-
-/// Where a prompt comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PromptSource {
-    /// The text itself.
-    Text(String),
-    /// A file in the workspace (it was not found beside the test case).
-    WorkspaceFile(Utf8PathBuf),
-}
+pub use prompt::{
+    MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
+};
+pub use repo::Repo;
+pub use schema::schema_for_testcase;
+pub use settings::Settings;
+pub use source::Source;
+pub use suggest::unknown_name;
+pub use testcase::{OutputLimits, Reference, ResolvedCase, TestCase, load};

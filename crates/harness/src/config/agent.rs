@@ -1,0 +1,174 @@
+//! The `agent` section of a test case: which adapter, and the part that only the adapter reads.
+
+use camino::Utf8Path;
+use schemars::JsonSchema;
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::{
+    error::Fault,
+    node::{Node, Span, Value},
+    suggest,
+};
+use crate::agent::Adapter;
+
+/// The `agent` section of a test case, as an adapter gets it.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentSection<'a> {
+    /// The whole section.
+    pub node: &'a Node,
+    /// `agent.agent_name`.
+    pub agent_name: Option<&'a str>,
+    /// `agent.model`.
+    pub model: Option<&'a str>,
+    /// `agent.config`; an empty map when it is left out.
+    pub config: &'a Node,
+    /// The folder of the test case.
+    pub folder: &'a Utf8Path,
+}
+
+/// Which adapter drives the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentType {
+    /// The one with this name.
+    Named(String),
+    /// The first whose program is installed, in the order of the adapters.
+    Auto,
+}
+
+/// The `agent` section, read as far as it is the same for every adapter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentSpec {
+    /// Which adapter.
+    pub kind: AgentType,
+    /// Where that is written.
+    pub kind_span: Span,
+    /// `agent.agent_name`.
+    pub agent_name: Option<String>,
+    /// `agent.model`.
+    pub model: Option<String>,
+    /// The model of the project settings, for a section that names none.
+    pub default_model: Option<String>,
+    /// The whole section.
+    pub node: Node,
+    /// `agent.config`; an empty map when it is left out.
+    pub config: Node,
+}
+
+impl AgentSpec {
+    /// What `adapter` gets to read. The default model of the project is for agents that drive a
+    /// program with a model behind it; built-in ones have none.
+    pub fn section<'a>(&'a self, adapter: &dyn Adapter, folder: &'a Utf8Path) -> AgentSection<'a> {
+        let takes_default = adapter.cli().is_some() && self.config.get("model").is_none();
+        let default_model = self.default_model.as_deref().filter(|_| takes_default);
+        AgentSection {
+            node: &self.node,
+            agent_name: self.agent_name.as_deref(),
+            model: self.model.as_deref().or(default_model),
+            config: &self.config,
+            folder,
+        }
+    }
+
+    /// The complaint that no adapter has this name.
+    pub fn unknown(&self, known: &[&str]) -> Fault {
+        let name = match &self.kind {
+            AgentType::Named(name) => name,
+            AgentType::Auto => "auto",
+        };
+        suggest::unknown_name(self.kind_span, "agent type", name, known)
+    }
+}
+
+/// Which agent does the task.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Agent")]
+pub(super) struct AgentAsWritten {
+    /// The adapter, such as `claude-code`.
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    /// Another way to name the adapter: `claude`, or `auto` for the first one installed.
+    #[schemars(with = "Option<Backend>")]
+    pub(super) backend: Option<String>,
+    /// The sub-agent that takes the task.
+    pub(super) agent_name: Option<String>,
+    /// The model that is asked for.
+    pub(super) model: Option<String>,
+    /// What only this adapter knows.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    config: Option<IgnoredAny>,
+}
+
+/// The names of `backend`, for the schema: reading them gives better complaints by hand.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "stands for its schema")]
+pub(super) enum Backend {
+    Auto,
+    Claude,
+}
+
+/// Read the section `node`, which stands under a key at `key`.
+pub(super) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
+    let written: AgentAsWritten = node.read().map_err(|mut fault| {
+        // The whole section is known by its key.
+        if fault.span == node.span {
+            fault.span = key;
+        }
+        vec![fault]
+    })?;
+    let mut faults = Vec::new();
+    let kind = kind(&written, node, key).map_err(|fault| faults.push(fault));
+    let config = match node.get("config") {
+        None => Ok(Node::empty_map(key)),
+        Some(config) if matches!(config.value, Value::Map(_)) => Ok(config.clone()),
+        Some(config) => {
+            let message = format!("expected a map, found {}", config.value);
+            faults.push(node.fault("config", message));
+            Err(())
+        }
+    };
+    match (kind, config) {
+        (Ok((kind, kind_span)), Ok(config)) => Ok(AgentSpec {
+            kind,
+            kind_span,
+            agent_name: written.agent_name,
+            model: written.model,
+            default_model: None,
+            node: node.clone(),
+            config,
+        }),
+        _ => Err(faults),
+    }
+}
+
+fn kind(written: &AgentAsWritten, node: &Node, key: Span) -> Result<(AgentType, Span), Fault> {
+    match (&written.kind, written.backend.as_deref()) {
+        (Some(_), Some(_)) => Err(Fault::new(
+            node.key_span_of("backend"),
+            "both `type` and `backend` are given",
+        )
+        .with_hint("keep `type`")),
+        (None, None) => Err(Fault::new(key, "missing key `type`")
+            .with_hint("name the agent, such as `type: claude-code`")),
+        (Some(name), None) if name.is_empty() => Err(node.fault("type", "the agent type is empty")),
+        (Some(name), None) => Ok((AgentType::Named(name.clone()), node.span_of("type"))),
+        (None, Some(backend)) => {
+            let kind = match backend {
+                "auto" => AgentType::Auto,
+                "claude" => AgentType::Named("claude-code".to_owned()),
+                other => {
+                    let message = format!("the backend `{other}` is not supported yet");
+                    return Err(node
+                        .fault("backend", message)
+                        .with_hint("known: `claude`, `auto`"));
+                }
+            };
+            Ok((kind, node.span_of("backend")))
+        }
+    }
+}

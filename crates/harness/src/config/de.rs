@@ -1,0 +1,336 @@
+//! Reads a tree into a type. Every error is a `Fault` at the key or value it is about, in words
+//! for people: what was expected, what was found, which name was probably meant.
+
+use std::fmt::{self, Display};
+
+use serde::{
+    Deserializer,
+    de::{
+        self, DeserializeOwned, DeserializeSeed, EnumAccess, Expected, IntoDeserializer, MapAccess,
+        SeqAccess, Unexpected, VariantAccess, Visitor,
+    },
+    forward_to_deserialize_any,
+};
+
+use super::{
+    error::Fault,
+    node::{Node, Span, Value, quoted},
+    suggest,
+};
+
+impl Node {
+    /// Read this node as a `T`.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        T::deserialize(Reader::new(self)).map_err(|error| error.at(self.span).0)
+    }
+}
+
+/// An error on its way up: the first node that knows its place fills it in.
+#[derive(Debug)]
+pub(super) struct Error(Fault, Placed);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placed {
+    No,
+    Yes,
+}
+
+impl Error {
+    fn new(message: String) -> Error {
+        Error(Fault::new(Span::default(), message), Placed::No)
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.0 = self.0.with_hint(hint);
+        self
+    }
+
+    fn at(mut self, span: Span) -> Error {
+        if self.1 == Placed::No {
+            self.0.span = span;
+            self.1 = Placed::Yes;
+        }
+        self
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl de::Error for Error {
+    fn custom<T: Display>(message: T) -> Error {
+        Error::new(message.to_string())
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
+        let wanted = expected.to_string();
+        let error = Error::new(format!(
+            "expected {}, found {}",
+            words(&wanted),
+            named(&found)
+        ));
+        match (wanted.as_str(), found) {
+            (
+                "a string",
+                Unexpected::Signed(_)
+                | Unexpected::Unsigned(_)
+                | Unexpected::Float(_)
+                | Unexpected::Bool(_),
+            ) => error.hint("put it in quotes"),
+            (_, Unexpected::Unit) => error.hint("give it a value or leave the key out"),
+            _ => error,
+        }
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
+        let wanted = expected.to_string();
+        let range = match wanted.as_str() {
+            "u8" => "a whole number from 0 to 255".to_owned(),
+            "u16" => format!("a whole number from 0 to {}", u16::MAX),
+            "u32" => format!("a whole number from 0 to {}", u32::MAX),
+            "u64" | "usize" => "a whole number, 0 or more".to_owned(),
+            other => words(other),
+        };
+        Error::new(format!("expected {range}, found {}", named(&found)))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Error {
+        let fault = suggest::unknown_name(Span::default(), "key", field, expected);
+        Error(fault, Placed::No)
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Error {
+        let fault = suggest::unknown_name(Span::default(), "value", variant, expected);
+        Error(fault, Placed::No)
+    }
+
+    fn missing_field(field: &'static str) -> Error {
+        Error::new(format!("missing key `{field}`"))
+    }
+}
+
+/// Serde's names of types, in words.
+fn words(expected: &str) -> String {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {
+            "a whole number".to_owned()
+        }
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "`true` or `false`".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        other if other.starts_with("struct ") => "a map".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn named(found: &Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(value) => format!("`{value}`"),
+        Unexpected::Signed(value) => format!("the whole number {value}"),
+        Unexpected::Unsigned(value) => format!("the whole number {value}"),
+        Unexpected::Float(value) => format!("the number {value}"),
+        Unexpected::Str(text) => format!("the string {}", quoted(text)),
+        Unexpected::Unit | Unexpected::Option => "nothing".to_owned(),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Map => "a map".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// One node being read, and the key it stands under: where complaints about its whole point.
+#[derive(Clone, Copy)]
+struct Reader<'n> {
+    node: &'n Node,
+    key: Option<Span>,
+}
+
+impl<'n> Reader<'n> {
+    fn new(node: &'n Node) -> Reader<'n> {
+        Reader { node, key: None }
+    }
+
+    /// Where a complaint about this value points: a map is known by its key, and so is nothing.
+    fn place(&self) -> Span {
+        match (self.key, &self.node.value) {
+            (Some(key), Value::Map(_)) => key,
+            (Some(key), _) if self.node.span.is_empty() => key,
+            _ => self.node.span,
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let result = match &self.node.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::Int(value) => match u64::try_from(*value) {
+                Ok(value) => visitor.visit_u64(value),
+                Err(_) => visitor.visit_i64(*value),
+            },
+            Value::Float(value) => visitor.visit_f64(*value),
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::List(items) => visitor.visit_seq(Items(items.iter())),
+            Value::Map(entries) => visitor.visit_map(Entries {
+                rest: entries.iter(),
+                value: None,
+            }),
+        };
+        result.map_err(|error| error.at(self.place()))
+    }
+
+    /// A key without a value does nothing, so it is refused rather than taken for "left out".
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.node.value == Value::Null {
+            return Err(Error::new("the key has no value".to_owned())
+                .hint("give it a value or leave the key out")
+                .at(self.place()));
+        }
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor
+            .visit_newtype_struct(self)
+            .map_err(|error| error.at(self.place()))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let result = match &self.node.value {
+            Value::String(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+            Value::Map(entries) if entries.len() == 1 => visitor.visit_enum(Variant(&entries[0])),
+            other => Err(Error::new(format!(
+                "expected one of {}, found {other}",
+                suggest::list(variants)
+            ))),
+        };
+        result.map_err(|error| error.at(self.place()))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+struct Items<'n>(std::slice::Iter<'n, Node>);
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        let read = |node| {
+            seed.deserialize(Reader::new(node))
+                .map_err(|error| error.at(node.span))
+        };
+        self.0.next().map(read).transpose()
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+struct Entries<'n> {
+    rest: std::slice::Iter<'n, (Span, String, Node)>,
+    value: Option<(Span, &'n Node)>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        let Some((span, name, node)) = self.rest.next() else {
+            return Ok(None);
+        };
+        self.value = Some((*span, node));
+        let key: de::value::BorrowedStrDeserializer<'de, Error> =
+            de::value::BorrowedStrDeserializer::new(name);
+        seed.deserialize(key)
+            .map(Some)
+            .map_err(|error| error.at(*span))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let (key, node) = self
+            .value
+            .take()
+            .expect("serde asks for a key before its value");
+        let reader = Reader {
+            node,
+            key: Some(key),
+        };
+        seed.deserialize(reader)
+            .map_err(|error| error.at(reader.place()))
+    }
+}
+
+/// `{variant: content}`.
+struct Variant<'n>(&'n (Span, String, Node));
+
+impl<'de> EnumAccess<'de> for Variant<'de> {
+    type Error = Error;
+    type Variant = Content<'de>;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Content<'de>), Error> {
+        let (span, name, node) = self.0;
+        let name: de::value::StrDeserializer<'_, Error> = name.as_str().into_deserializer();
+        let variant = seed.deserialize(name).map_err(|error| error.at(*span))?;
+        let reader = Reader {
+            node,
+            key: Some(*span),
+        };
+        Ok((variant, Content(reader)))
+    }
+}
+
+struct Content<'n>(Reader<'n>);
+
+impl<'de> VariantAccess<'de> for Content<'de> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        de::Deserialize::deserialize(self.0)
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        seed.deserialize(self.0)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.0.deserialize_any(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.0.deserialize_any(visitor)
+    }
+}

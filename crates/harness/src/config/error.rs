@@ -1,0 +1,92 @@
+//! Complaints about config files: what is wrong, where, and what to do, shown with the line.
+
+use std::{fmt, io};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{node::Span, snippet};
+
+/// Something wrong in a config file, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub span: Span,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    /// A fault without a hint.
+    pub fn new(span: Span, message: impl Into<String>) -> Fault {
+        Fault {
+            span,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same fault with what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Fault {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Everything wrong with one config file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The file, as the user named it.
+    pub path: Utf8PathBuf,
+    /// Its text; `None` when it could not be read, and then faults have no place.
+    pub text: Option<String>,
+    /// What is wrong, at least one.
+    pub faults: Vec<Fault>,
+}
+
+impl ConfigError {
+    /// A file that could not be read at all.
+    pub(super) fn unreadable(path: &Utf8Path, error: &io::Error) -> ConfigError {
+        let fault = match error.kind() {
+            io::ErrorKind::NotFound => Fault::new(Span::default(), "no such file")
+                .with_hint("check the path; `proctor init` writes a test case to start from"),
+            io::ErrorKind::IsADirectory => {
+                Fault::new(Span::default(), "this is a folder, not a file")
+                    .with_hint("name the file in it, such as `testcase.yaml`")
+            }
+            _ => Fault::new(Span::default(), format!("the file cannot be read: {error}")),
+        };
+        ConfigError {
+            path: path.to_owned(),
+            text: None,
+            faults: vec![fault],
+        }
+    }
+
+    /// One fault as the user sees it: place and message, the line with a mark, the hint.
+    pub fn render(&self, fault: &Fault) -> String {
+        let mut shown = match &self.text {
+            Some(text) => snippet::render(&self.path, text, fault),
+            None => format!("{}: {}", self.path, snippet::clean(&fault.message)),
+        };
+        if let Some(hint) = &fault.hint {
+            shown.push_str("\nhint: ");
+            shown.push_str(&snippet::clean(hint));
+        }
+        shown
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n\n")?;
+            }
+            f.write_str(&self.render(fault))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Fills `${NAME}` and `${NAME:-default}` into every text value of a tree. `$${` is a literal
+//! `${`; every other `$` stays as it is. Values go in as text and are never parsed again.
+
+use std::collections::BTreeMap;
+
+use super::{
+    error::Fault,
+    node::{Node, Span, Value},
+    parse::MAX_FILE_BYTES,
+};
+
+/// Where values come from: project variables first, then the environment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variables<'a> {
+    /// `variables` of the project settings.
+    pub(super) project: &'a BTreeMap<String, String>,
+    /// The environment of the process.
+    pub(super) env: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Variables<'a> {
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.project
+            .get(name)
+            .or_else(|| self.env.get(name))
+            .map(String::as_str)
+    }
+}
+
+/// What came of filling a tree.
+#[derive(Default)]
+pub(super) struct Filled {
+    /// Names without a value, and references that cannot be read.
+    pub(super) faults: Vec<Fault>,
+    /// Every value that was put in, with its name.
+    pub(super) inserted: Vec<(String, String)>,
+}
+
+/// Fill every text of `node`, which was read from `text`.
+pub(super) fn fill(node: &mut Node, text: &str, variables: &Variables<'_>) -> Filled {
+    let mut filled = Filled::default();
+    walk(node, text, variables, &mut filled);
+    // Longest first, so that hiding one value never leaves a part of another.
+    filled
+        .inserted
+        .sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+    filled.inserted.dedup();
+    filled
+}
+
+/// Whether `name` can be written as `${name}`.
+pub(super) fn is_name(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Filled) {
+    match &mut node.value {
+        Value::String(value) if value.contains("${") => {
+            match fill_text(value, variables, &mut filled.inserted) {
+                Ok(new) => *value = new,
+                Err(bad) => filled.faults.push(bad.fault(text, node.span)),
+            }
+        }
+        Value::List(items) => {
+            for item in items {
+                walk(item, text, variables, filled);
+            }
+        }
+        Value::Map(entries) => {
+            for (_, _, item) in entries {
+                walk(item, text, variables, filled);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A reference that cannot be filled in.
+struct Bad {
+    /// As written, for finding its place.
+    written: String,
+    message: String,
+    hint: String,
+}
+
+impl Bad {
+    fn fault(self, text: &str, span: Span) -> Fault {
+        let within = text.get(span.start..span.end).unwrap_or_default();
+        let found = within
+            .match_indices(&self.written)
+            .map(|(at, _)| at)
+            .find(|at| !within[..*at].ends_with('$'));
+        let span = found.map_or(span, |at| Span {
+            start: span.start + at,
+            end: span.start + at + self.written.len(),
+        });
+        Fault::new(span, self.message).with_hint(self.hint)
+    }
+}
+
+fn fill_text(
+    text: &str,
+    variables: &Variables<'_>,
+    inserted: &mut Vec<(String, String)>,
+) -> Result<String, Bad> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        if let Some(before) = rest[..at].strip_suffix('$') {
+            out.push_str(before);
+            out.push_str("${");
+            rest = &rest[at + 2..];
+            continue;
+        }
+        out.push_str(&rest[..at]);
+        let Some(end) = rest[at..].find('}') else {
+            let written = rest[at..].lines().next().unwrap_or("${");
+            return Err(unreadable(written, "has no closing `}`"));
+        };
+        let written = &rest[at..=at + end];
+        let (name, value) = lookup(written, variables)?;
+        out.push_str(value);
+        if out.len() > MAX_FILE_BYTES {
+            return Err(unreadable(written, "makes the text larger than 32 MiB"));
+        }
+        if variables.get(name) == Some(value) {
+            inserted.push((value.to_owned(), name.to_owned()));
+        }
+        rest = &rest[at + end + 1..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The name in `${…}` and what stands for it.
+fn lookup<'t>(written: &'t str, variables: &Variables<'t>) -> Result<(&'t str, &'t str), Bad> {
+    let inner = &written[2..written.len() - 1];
+    let (name, default) = match inner.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inner, None),
+    };
+    if !is_name(name) {
+        return Err(unreadable(written, "is not a variable"));
+    }
+    if default.is_some_and(|default| default.contains("${")) {
+        return Err(unreadable(written, "has another variable as its default"));
+    }
+    match (variables.get(name), default) {
+        (Some("") | None, Some(default)) => Ok((name, default)),
+        (Some(value), _) => Ok((name, value)),
+        (None, None) => Err(Bad {
+            written: written.to_owned(),
+            message: format!("`{name}` is not set"),
+            hint: format!(
+                "set it in the environment or under `variables` in .youbencharc, give a default with `${{{name}:-…}}`, or write `$${{{name}}}` for the text itself"
+            ),
+        }),
+    }
+}
+
+fn unreadable(written: &str, problem: &str) -> Bad {
+    let shown: String = written.chars().take(40).collect();
+    Bad {
+        written: written.to_owned(),
+        message: format!("`{shown}` {problem}"),
+        hint: "write `${NAME}` or `${NAME:-default}`; `$${` stands for the text `${`".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str) -> Result<String, String> {
+        let project = BTreeMap::from([
+            ("A".to_owned(), "project".to_owned()),
+            ("EMPTY".to_owned(), String::new()),
+        ]);
+        let env = BTreeMap::from([
+            ("A".to_owned(), "env".to_owned()),
+            ("B".to_owned(), "x: [${A}]".to_owned()),
+        ]);
+        let variables = Variables {
+            project: &project,
+            env: &env,
+        };
+        fill_text(text, &variables, &mut Vec::new()).map_err(|bad| bad.message)
+    }
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(filled(text).as_deref(), Ok(expected), "{text}");
+    }
+
+    #[test]
+    fn project_variables_come_before_the_environment() {
+        check("<${A}>", "<project>");
+    }
+
+    #[test]
+    fn values_are_text_and_are_not_filled_again() {
+        check("${B}", "x: [${A}]");
+    }
+
+    #[test]
+    fn a_default_stands_in_for_an_unset_or_empty_value() {
+        check("${NO:-x y}", "x y");
+        check("${NO:-}", "");
+        check("${EMPTY:-x}", "x");
+        check("${EMPTY}", "");
+        check("${A:-x}", "project");
+    }
+
+    #[test]
+    fn a_doubled_dollar_is_the_text_itself() {
+        check("$${A}", "${A}");
+        check("$$${A}", "$${A}");
+        check("$${not a name", "${not a name");
+        check("$${A} ${A}", "${A} project");
+    }
+
+    #[test]
+    fn other_dollars_are_left_alone() {
+        for text in ["$A", "$5", "$(cmd)", "$$", "$", "a$", "100% $HOME $${"] {
+            check(text, &text.replace("$${", "${"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        assert_eq!(filled("${NO}").unwrap_err(), "`NO` is not set");
+        assert_eq!(filled("${a.b}").unwrap_err(), "`${a.b}` is not a variable");
+        assert_eq!(filled("x ${A").unwrap_err(), "`${A` has no closing `}`");
+        assert_eq!(
+            filled("${NO:-${A}}").unwrap_err(),
+            "`${NO:-${A}` has another variable as its default"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Files that a test case names: they lie in its folder (or in the workspace) and nowhere else,
+//! also when a symlink says otherwise.
+
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+/// Why a named file is refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PathError {
+    /// It is written in a way that could lead out of the folder.
+    #[error("{0}")]
+    Written(&'static str),
+    /// A symlink leads out of the folder.
+    #[error("it leads out of {folder} through a symlink")]
+    Escapes {
+        /// The folder it should stay in.
+        folder: Utf8PathBuf,
+    },
+    /// It is not there.
+    #[error("there is no such file in {folder}")]
+    Missing {
+        /// The folder where it was looked for.
+        folder: Utf8PathBuf,
+    },
+    /// It is something else than a file.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// The system says no.
+    #[error("it cannot be read: {0}")]
+    Io(io::Error),
+}
+
+/// Whether `path` is relative and stays below where it starts, judged by its text alone.
+/// Backslashes count as separators, so that a test case means the same on every system.
+pub(super) fn check_written(path: &str) -> Result<(), PathError> {
+    let mut parts = path.split(['/', '\\']);
+    if path.is_empty() {
+        Err(PathError::Written("it is empty"))
+    } else if path.contains('\0') {
+        Err(PathError::Written("it contains a NUL character"))
+    } else if path.starts_with(['/', '\\']) || Utf8Path::new(path).is_absolute() {
+        Err(PathError::Written("it must be a relative path"))
+    } else if parts.any(|part| part == "..") {
+        Err(PathError::Written("it must not contain `..`"))
+    } else {
+        Ok(())
+    }
+}
+
+/// The real path of the file `path` in `folder`.
+pub(super) fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, PathError> {
+    check_written(path)?;
+    let folder = if folder.as_str().is_empty() {
+        ".".into()
+    } else {
+        folder
+    };
+    let root = folder.canonicalize_utf8().map_err(PathError::Io)?;
+    let file = match root.join(path).canonicalize_utf8() {
+        Ok(file) => file,
+        Err(error) if is_missing(&error) => {
+            return Err(PathError::Missing {
+                folder: folder.to_owned(),
+            });
+        }
+        Err(error) => return Err(PathError::Io(error)),
+    };
+    if !file.starts_with(&root) {
+        return Err(PathError::Escapes {
+            folder: folder.to_owned(),
+        });
+    }
+    let about = std::fs::metadata(&file).map_err(PathError::Io)?;
+    if about.is_file() {
+        Ok(file)
+    } else {
+        Err(PathError::NotAFile)
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}

@@ -1,0 +1,140 @@
+//! Where the code of a task comes from: a URL or a folder.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+/// A repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repo {
+    /// Something git fetches: `https`, `http`, `ssh`, `file`, or `git@host:path`.
+    Url(String),
+    /// A folder on this machine.
+    Path(Utf8PathBuf),
+}
+
+const SCHEMES: [&str; 4] = ["https", "http", "ssh", "file"];
+
+impl Repo {
+    /// Read `repo` of a test case in `folder`; the error says what is wrong with it.
+    pub(super) fn parse(text: &str, folder: &Utf8Path) -> Result<Repo, String> {
+        if text.trim().is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        if text.chars().any(char::is_control) {
+            return Err("it contains a control character".to_owned());
+        }
+        if let Some((scheme, rest)) = text.split_once("://") {
+            return url(text, scheme, rest);
+        }
+        if let Some(host) = scp_host(text) {
+            check_host(host)?;
+            return Ok(Repo::Url(text.to_owned()));
+        }
+        if text.starts_with("~/") {
+            return Err("`~` is not expanded; write `${HOME}`".to_owned());
+        }
+        let path = folder.join(text);
+        match std::fs::metadata(&path) {
+            Ok(about) if about.is_dir() => Ok(Repo::Path(path)),
+            Ok(_) => Err(format!("{path} is not a folder")),
+            Err(_) => Err(format!("there is no folder {path}")),
+        }
+    }
+}
+
+fn url(text: &str, scheme: &str, rest: &str) -> Result<Repo, String> {
+    if !SCHEMES.contains(&scheme) {
+        return Err(format!(
+            "`{scheme}` URLs are not supported; use https, http, ssh or file"
+        ));
+    }
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if scheme == "file" {
+        if !rest.starts_with('/') {
+            return Err("a file URL has three slashes, such as file:///srv/repo".to_owned());
+        }
+    } else {
+        check_host(host)?;
+    }
+    Ok(Repo::Url(text.to_owned()))
+}
+
+/// The host of `user@host:path`.
+fn scp_host(text: &str) -> Option<&str> {
+    let (place, path) = text.split_once(':')?;
+    let (user, host) = place.split_once('@')?;
+    let plain = !user.is_empty() && !place.contains(['/', '\\']);
+    (plain && !path.is_empty() && !path.starts_with(':')).then_some(host)
+}
+
+/// ssh takes a host that starts with a dash for an option.
+fn check_host(host: &str) -> Result<(), String> {
+    if host.is_empty() {
+        return Err("the URL has no host".to_owned());
+    }
+    if host.starts_with('-') || host.contains(char::is_whitespace) {
+        return Err(format!("`{host}` is not a host name"));
+    }
+    Ok(())
+}
+
+/// What is wrong with a branch or commit that is handed to git.
+pub(super) fn revision_problem(text: &str) -> Option<&'static str> {
+    if text.is_empty() {
+        Some("it is empty")
+    } else if text.starts_with('-') {
+        Some("it must not start with `-`")
+    } else if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        Some("it must not contain spaces")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_and_scp_addresses_are_taken_as_they_are() {
+        for text in [
+            "https://github.com/a/b.git",
+            "http://127.0.0.1:8080/a",
+            "https://user@host/a",
+            "ssh://git@host:22/a",
+            "git@github.com:a/b.git",
+            "file:///srv/repo",
+        ] {
+            let repo = Repo::parse(text, "/nowhere".into());
+            assert_eq!(repo, Ok(Repo::Url(text.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_git_could_take_for_something_else_is_refused() {
+        for text in [
+            "",
+            " ",
+            "ext::sh -c id",
+            "ftp://host/a",
+            "https:///a",
+            "file://host/a",
+            "ssh://-oProxyCommand=id/a",
+            "git@-oProxyCommand=id:a",
+            "a@b::c",
+            "~/code",
+            "--upload-pack=id",
+            "https://host/\n",
+        ] {
+            assert!(Repo::parse(text, "/nowhere".into()).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_revision_is_no_option() {
+        assert_eq!(revision_problem("feature/x"), None);
+        assert!(revision_problem("--force").is_some());
+        assert!(revision_problem("a b").is_some());
+        assert!(revision_problem("").is_some());
+    }
+}

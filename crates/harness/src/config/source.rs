@@ -1,0 +1,137 @@
+//! One config file: its path and text, and how complaints about it are made. A value that came
+//! in through `${NAME}` may be a secret; complaints show `${NAME}` in its place.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use sha2::{Digest, Sha256};
+
+use super::{
+    error::{ConfigError, Fault},
+    interpolate::{self, Variables},
+    node::{Node, Span},
+    parse::{self, Format, MAX_FILE_BYTES},
+};
+
+/// Shorter values are not hidden: they are no secrets, and hiding them would garble messages.
+const SHORTEST_SECRET: usize = 4;
+
+/// A config file that was read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Source {
+    path: Utf8PathBuf,
+    text: String,
+    inserted: Vec<(String, String)>,
+}
+
+/// Values of variables stay out of debug output.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Read a file and its tree, variables filled in.
+    pub(super) fn read(
+        path: &Utf8Path,
+        variables: &Variables<'_>,
+    ) -> Result<(Source, Node), ConfigError> {
+        let mut source = Source {
+            path: path.to_owned(),
+            text: read_text(path)?,
+            inserted: Vec::new(),
+        };
+        let format = match path.extension() {
+            Some("json") => Format::Json,
+            _ => Format::Yaml,
+        };
+        let mut root = parse::parse(&source.text, format).map_err(|faults| source.error(faults))?;
+        let filled = interpolate::fill(&mut root, &source.text, variables);
+        source.inserted = filled.inserted;
+        if filled.faults.is_empty() {
+            Ok((source, root))
+        } else {
+            Err(source.error(filled.faults))
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// The sha256 of the file's bytes, in hex.
+    pub fn hash(&self) -> String {
+        use std::fmt::Write;
+        Sha256::digest(self.text.as_bytes())
+            .iter()
+            .fold(String::new(), |mut hex, byte| {
+                write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
+                hex
+            })
+    }
+
+    /// An error about this file. Values of variables are replaced by their names.
+    pub fn error(&self, faults: Vec<Fault>) -> ConfigError {
+        let mut shown: Vec<Fault> = Vec::with_capacity(faults.len());
+        for mut fault in faults {
+            fault.message = self.hide(fault.message);
+            fault.hint = fault.hint.map(|hint| self.hide(hint));
+            // An alias brings the same fault in more than once.
+            if !shown.contains(&fault) {
+                shown.push(fault);
+            }
+        }
+        shown.sort_by_key(|fault| fault.span.start);
+        ConfigError {
+            path: self.path.clone(),
+            text: Some(self.text.clone()),
+            faults: shown,
+        }
+    }
+
+    fn hide(&self, text: String) -> String {
+        self.inserted
+            .iter()
+            .filter(|(value, _)| value.len() >= SHORTEST_SECRET)
+            .fold(text, |text, (value, name)| {
+                text.replace(value, &format!("${{{name}}}"))
+            })
+    }
+}
+
+fn read_text(path: &Utf8Path) -> Result<String, ConfigError> {
+    let unreadable = |error| ConfigError::unreadable(path, &error);
+    let about = std::fs::metadata(path).map_err(unreadable)?;
+    if about.is_dir() {
+        return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let size = usize::try_from(about.len()).unwrap_or(usize::MAX);
+    let refused = |message: &str| ConfigError {
+        path: path.to_owned(),
+        text: None,
+        faults: vec![Fault::new(Span::default(), message)],
+    };
+    if !about.is_file() {
+        return Err(refused("this is not a regular file"));
+    }
+    if size > MAX_FILE_BYTES {
+        return Err(refused("the file is larger than 32 MiB"));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))
+}
+
+fn not_utf8(path: &Utf8Path, error: &std::string::FromUtf8Error) -> ConfigError {
+    let start = error.utf8_error().valid_up_to();
+    let span = Span {
+        start,
+        end: start + '\u{fffd}'.len_utf8(),
+    };
+    ConfigError {
+        path: path.to_owned(),
+        text: Some(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        faults: vec![Fault::new(span, "the file is not UTF-8 text").with_hint("save it as UTF-8")],
+    }
+}

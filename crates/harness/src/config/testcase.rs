@@ -1,0 +1,438 @@
+//! A test case: what is asked, where, of which agent, and how it is judged. `TestCase` is the
+//! file as written; `load` turns it into a `ResolvedCase`, in which limits and defaults hold.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use schemars::JsonSchema;
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::{
+    agent::{self, AgentAsWritten, AgentSpec},
+    error::{ConfigError, Fault},
+    evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
+    interpolate::Variables,
+    node::{Node, Value},
+    paths,
+    repo::{self, Repo},
+    settings::Settings,
+    source::Source,
+};
+
+const DEFAULT_TIMEOUT_MS: u64 = 300_000;
+const DEFAULT_TRANSCRIPT_BYTES: u64 = 10_485_760;
+const DEFAULT_RAW_BYTES: u64 = 1_073_741_824;
+const MAX_WORKSPACE_NAME: usize = 100;
+/// Keys that youBencha knows and that nothing here reads yet.
+const NOT_YET: [&str; 2] = ["pre_execution", "post_evaluation"];
+
+/// A test case, as it is written.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestCase {
+    /// The schema that an editor checks the file against.
+    #[serde(rename = "$schema")]
+    pub schema: Option<String>,
+    /// A short name.
+    #[schemars(length(min = 1, max = 200))]
+    pub name: String,
+    /// What is tested.
+    #[schemars(length(min = 1, max = 1000))]
+    pub description: String,
+    /// The code: an https, http, ssh or file URL, git@host:path, or a folder relative to this file.
+    #[schemars(length(min = 1))]
+    pub repo: String,
+    /// The branch to start from.
+    pub branch: Option<String>,
+    /// The commit to start from; it need not be on the branch.
+    pub commit: Option<String>,
+    /// What `expected` names.
+    pub expected_source: Option<ExpectedSource>,
+    /// The branch that holds the reference solution.
+    pub expected: Option<String>,
+    /// A patch file beside this one that holds the reference solution.
+    pub reference: Option<String>,
+    /// Which agent does the task.
+    #[schemars(with = "AgentAsWritten")]
+    pub agent: IgnoredAny,
+    /// How the work is judged.
+    #[schemars(with = "Vec<EvaluatorAsWritten>", length(min = 1))]
+    pub evaluators: Vec<IgnoredAny>,
+    /// Where the workspace is made, relative to this file.
+    pub workspace_dir: Option<String>,
+    /// The first part of the workspace's name.
+    #[schemars(length(max = 100), regex(pattern = "^[a-zA-Z0-9][a-zA-Z0-9._-]*$"))]
+    pub workspace_name: Option<String>,
+    /// Time limit of the agent in milliseconds; 0 is none. Default 300000.
+    pub timeout: Option<u64>,
+    /// End the agent when it has been silent for so many milliseconds; 0 is never, the default.
+    pub idle_timeout: Option<u64>,
+    /// How much of the agent's output is kept.
+    pub output: Option<OutputAsWritten>,
+}
+
+/// What `expected` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpectedSource {
+    /// A branch of the repo.
+    Branch,
+}
+
+/// How much of the agent's output is kept.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Output")]
+pub struct OutputAsWritten {
+    /// Bytes of the transcript; more is cut off with a marker. Default 10485760.
+    #[schemars(range(min = 1))]
+    pub transcript_bytes: Option<u64>,
+    /// Bytes of each raw stream; more is counted, not written. Default 1073741824.
+    #[schemars(range(min = 1))]
+    pub raw_bytes: Option<u64>,
+}
+
+/// A test case that is in order.
+#[derive(Clone, Debug)]
+pub struct ResolvedCase {
+    /// A short name.
+    pub name: String,
+    /// What is tested.
+    pub description: String,
+    /// The code.
+    pub repo: Repo,
+    /// The branch to start from.
+    pub branch: Option<String>,
+    /// The commit to start from.
+    pub commit: Option<String>,
+    /// The reference solution.
+    pub reference: Option<Reference>,
+    /// Which agent.
+    pub agent: AgentSpec,
+    /// How it is judged; at least one.
+    pub evaluators: Vec<EvaluatorSpec>,
+    /// Where the workspace is made, when somebody said so.
+    pub workspace_dir: Option<Utf8PathBuf>,
+    /// The first part of the workspace's name.
+    pub workspace_name: Option<String>,
+    /// Time limit of the agent.
+    pub timeout: Option<Duration>,
+    /// Longest silence of the agent.
+    pub idle_timeout: Option<Duration>,
+    /// How much of the agent's output is kept.
+    pub output: OutputLimits,
+    /// The folder of the test case.
+    pub folder: Utf8PathBuf,
+    /// The sha256 of the file, in hex.
+    pub config_hash: String,
+    /// The file itself; complaints about the agent's section are made with it.
+    pub source: Arc<Source>,
+}
+
+impl ResolvedCase {
+    /// The test case file, as the user named it.
+    pub fn config_file(&self) -> &Utf8Path {
+        self.source.path()
+    }
+}
+
+/// The reference solution of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// A branch of the repo.
+    Branch(String),
+    /// A patch file.
+    Patch(Utf8PathBuf),
+}
+
+/// How much of the agent's output is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Bytes of the transcript.
+    pub transcript_bytes: u64,
+    /// Bytes of each raw stream.
+    pub raw_bytes: u64,
+}
+
+/// Read a test case. Whatever can be found wrong in one go is in the error.
+pub fn load(
+    path: &Utf8Path,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedCase, ConfigError> {
+    let variables = Variables {
+        project: &settings.variables,
+        env,
+    };
+    let (source, mut root) = Source::read(path, &variables)?;
+    let source = Arc::new(source);
+    if root.value == Value::Null {
+        let fault = Fault::new(root.span, "the file is empty")
+            .with_hint("`proctor init` writes a test case to start from");
+        return Err(source.error(vec![fault]));
+    }
+    let folder = path.parent().unwrap_or(Utf8Path::new("")).to_owned();
+    let faults = refuse(&mut root);
+    let context = evaluator::Context {
+        source: &source,
+        folder: &folder,
+        variables: &variables,
+    };
+    let mut parts = match read_parts(&root, &context, faults) {
+        Ok(parts) => parts,
+        Err(Refused::Here(faults)) => return Err(source.error(faults)),
+        Err(Refused::InFile(error)) => return Err(error),
+    };
+    parts.agent.default_model.clone_from(&settings.model);
+    Ok(resolve(parts, settings, folder, source))
+}
+
+/// What the file says, every part of it in order.
+struct Parts {
+    written: TestCase,
+    repo: Repo,
+    reference: Option<Reference>,
+    agent: AgentSpec,
+    evaluators: Vec<EvaluatorSpec>,
+}
+
+/// Read the parts of the file, each by itself, so that a fault in one does not hide the others.
+fn read_parts(
+    root: &Node,
+    context: &evaluator::Context<'_>,
+    mut faults: Vec<Fault>,
+) -> Result<Parts, Refused> {
+    let agent = root.get("agent").and_then(|node| {
+        agent::read(node, root.key_span_of("agent"))
+            .map_err(|more| faults.extend(more))
+            .ok()
+    });
+    let checked = match root.read::<TestCase>() {
+        Ok(written) => {
+            let mut checks = Checks::run(&written, root, context.folder);
+            faults.append(&mut checks.faults);
+            checks.repo.map(|repo| (written, repo, checks.reference))
+        }
+        Err(fault) => {
+            faults.push(fault);
+            None
+        }
+    };
+    let evaluators = read_evaluators(root, context, &mut faults)?;
+    match (agent, checked) {
+        (Some(agent), Some((written, repo, reference))) if faults.is_empty() => Ok(Parts {
+            written,
+            repo,
+            reference,
+            agent,
+            evaluators,
+        }),
+        _ => Err(Refused::Here(faults)),
+    }
+}
+
+fn resolve(
+    parts: Parts,
+    settings: &Settings,
+    folder: Utf8PathBuf,
+    source: Arc<Source>,
+) -> ResolvedCase {
+    let written = parts.written;
+    let timeout = written.timeout.or(settings.timeout_ms);
+    let output = written.output.unwrap_or_default();
+    let own_dir = written.workspace_dir.map(|dir| folder.join(dir));
+    ResolvedCase {
+        name: written.name,
+        description: written.description,
+        repo: parts.repo,
+        branch: written.branch,
+        commit: written.commit,
+        reference: parts.reference,
+        agent: parts.agent,
+        evaluators: parts.evaluators,
+        workspace_dir: own_dir.or_else(|| settings.workspace_dir.clone()),
+        workspace_name: written.workspace_name,
+        timeout: limit(timeout.unwrap_or(DEFAULT_TIMEOUT_MS)),
+        idle_timeout: limit(written.idle_timeout.unwrap_or(0)),
+        output: OutputLimits {
+            transcript_bytes: output.transcript_bytes.unwrap_or(DEFAULT_TRANSCRIPT_BYTES),
+            raw_bytes: output.raw_bytes.unwrap_or(DEFAULT_RAW_BYTES),
+        },
+        folder,
+        config_hash: source.hash(),
+        source,
+    }
+}
+
+/// Milliseconds as a limit; 0 is none.
+fn limit(ms: u64) -> Option<Duration> {
+    (ms > 0).then(|| Duration::from_millis(ms))
+}
+
+fn refuse(root: &mut Node) -> Vec<Fault> {
+    NOT_YET
+        .iter()
+        .filter_map(|key| root.remove(key))
+        .map(|(span, key, _)| {
+            Fault::new(span, format!("`{key}` is not supported yet")).with_hint("remove it")
+        })
+        .collect()
+}
+
+/// The evaluators; faults of the list join `faults`, and a definition file counts only when
+/// there are none.
+fn read_evaluators(
+    root: &Node,
+    context: &evaluator::Context<'_>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<EvaluatorSpec>, Refused> {
+    let items = match root.get("evaluators").map(|node| &node.value) {
+        Some(Value::List(items)) => items.as_slice(),
+        // Left out or no list at all: reading the whole test case says so.
+        _ => return Ok(Vec::new()),
+    };
+    if items.is_empty() {
+        let fault = root.fault("evaluators", "`evaluators` is empty");
+        faults.push(fault.with_hint("name at least one, such as `- git-diff`"));
+    }
+    match evaluator::read(items, context) {
+        Ok(evaluators) => return Ok(evaluators),
+        Err(Refused::Here(more)) => faults.extend(more),
+        Err(Refused::InFile(error)) if faults.is_empty() => return Err(Refused::InFile(error)),
+        Err(Refused::InFile(_)) => {}
+    }
+    Ok(Vec::new())
+}
+
+/// Limits of single values, and values that depend on each other.
+struct Checks<'a> {
+    root: &'a Node,
+    faults: Vec<Fault>,
+    repo: Option<Repo>,
+    reference: Option<Reference>,
+}
+
+impl<'a> Checks<'a> {
+    fn run(written: &TestCase, root: &'a Node, folder: &Utf8Path) -> Checks<'a> {
+        let mut checks = Checks {
+            root,
+            faults: Vec::new(),
+            repo: None,
+            reference: None,
+        };
+        checks.length("name", &written.name, 200);
+        checks.length("description", &written.description, 1000);
+        match Repo::parse(&written.repo, folder) {
+            Ok(repo) => checks.repo = Some(repo),
+            Err(problem) => checks.bad("repo", &problem),
+        }
+        checks.revision("branch", written.branch.as_deref());
+        checks.revision("commit", written.commit.as_deref());
+        checks.revision("expected", written.expected.as_deref());
+        checks.reference(written, folder);
+        checks.workspace(written);
+        checks.output(written.output.as_ref());
+        checks
+    }
+
+    fn bad(&mut self, key: &str, problem: &str) {
+        let message = format!("`{key}` cannot be used: {problem}");
+        self.faults.push(self.root.fault(key, message));
+    }
+
+    fn length(&mut self, key: &str, text: &str, most: usize) {
+        let length = text.chars().count();
+        if text.trim().is_empty() {
+            self.bad(key, "it is empty");
+        } else if length > most {
+            self.bad(
+                key,
+                &format!("it has {length} characters, {most} are the most"),
+            );
+        }
+    }
+
+    fn revision(&mut self, key: &str, value: Option<&str>) {
+        if let Some(problem) = value.and_then(repo::revision_problem) {
+            self.bad(key, problem);
+        }
+    }
+
+    fn reference(&mut self, written: &TestCase, folder: &Utf8Path) {
+        let root = self.root;
+        let together = |key: &str, other: &str| {
+            Fault::new(
+                root.key_span_of(key),
+                format!("`{key}` needs `{other}` beside it"),
+            )
+        };
+        match (written.expected_source, &written.expected) {
+            (Some(_), None) => self.faults.push(together("expected_source", "expected")),
+            (None, Some(_)) => self.faults.push(
+                together("expected", "expected_source").with_hint("add `expected_source: branch`"),
+            ),
+            (Some(ExpectedSource::Branch), Some(branch)) => {
+                self.reference = Some(Reference::Branch(branch.clone()));
+            }
+            (None, None) => {}
+        }
+        let Some(patch) = &written.reference else {
+            return;
+        };
+        if written.expected.is_some() {
+            let message = "both `reference` and `expected` are given";
+            let fault = Fault::new(root.key_span_of("reference"), message);
+            self.faults
+                .push(fault.with_hint("a task has one reference solution; keep one"));
+            return;
+        }
+        match paths::file_in(folder, patch) {
+            Ok(file) => self.reference = Some(Reference::Patch(file)),
+            Err(error) => self.bad("reference", &error.to_string()),
+        }
+    }
+
+    fn workspace(&mut self, written: &TestCase) {
+        match written.workspace_dir.as_deref() {
+            Some("") => self.bad("workspace_dir", "it is empty"),
+            Some(dir) if dir.starts_with("~/") => {
+                self.bad("workspace_dir", "`~` is not expanded; write `${HOME}`");
+            }
+            _ => {}
+        }
+        let Some(name) = written.workspace_name.as_deref() else {
+            return;
+        };
+        if name.chars().count() > MAX_WORKSPACE_NAME {
+            self.bad("workspace_name", "it has more than 100 characters");
+        } else if !is_workspace_name(name) {
+            self.bad(
+                "workspace_name",
+                "it must start with a letter or digit and hold only letters, digits, `.`, `_` and `-`",
+            );
+        }
+    }
+
+    fn output(&mut self, output: Option<&OutputAsWritten>) {
+        let Some(output) = output else { return };
+        let Some(node) = self.root.get("output") else {
+            return;
+        };
+        for (key, value) in [
+            ("transcript_bytes", output.transcript_bytes),
+            ("raw_bytes", output.raw_bytes),
+        ] {
+            if value == Some(0) {
+                let message = format!("`{key}` must be at least 1");
+                self.faults.push(node.fault(key, message));
+            }
+        }
+    }
+}
+
+fn is_workspace_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+}
