@@ -164,6 +164,20 @@ pub struct Conclusion {
     pub errors: Vec<LogError>,
     /// What was counted on the way.
     pub counts: Counts,
+    /// When it happened, by the agent's account.
+    pub times: AgentTimes,
+}
+
+/// When a session happened, by the timestamps and durations in the agent's own output. A
+/// recorded output has no others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentTimes {
+    /// The first timestamp in the output.
+    pub first: Option<String>,
+    /// The last timestamp in the output.
+    pub last: Option<String>,
+    /// How long the agent says that it worked.
+    pub duration_ms: Option<u64>,
 }
 
 /// Things that a session counts on the way.
@@ -185,6 +199,9 @@ pub struct Counts {
     pub hooks: u64,
     /// Tool calls made by sub-agents.
     pub subagent_tool_calls: u64,
+    /// Tool results whose call was not seen; they are in the log as calls of an unknown tool.
+    #[serde(default)]
+    pub unmatched_results: u64,
 }
 
 /// One entry of the log's `errors`.
@@ -192,8 +209,9 @@ pub struct Counts {
 pub struct LogError {
     /// What went wrong, and what to do about it.
     pub message: String,
-    /// When it was noticed.
-    pub timestamp: String,
+    /// When it was noticed. Sessions have no clock and may leave it out; the log then says
+    /// when the execution was complete.
+    pub timestamp: Option<String>,
     /// A code to act on, upper case with underscores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,

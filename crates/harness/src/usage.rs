@@ -20,7 +20,7 @@ impl Usd {
     )]
     pub fn from_dollars(dollars: f64) -> Option<Usd> {
         let nanos = (dollars * NANOS_PER_DOLLAR).round();
-        (nanos.abs() < 9e18).then(|| Usd(nanos as i64))
+        (nanos.abs() < 9e18).then_some(Usd(nanos as i64))
     }
 
     /// The amount in dollars, for showing.

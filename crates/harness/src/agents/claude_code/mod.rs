@@ -1,3 +1,10 @@
 //! Claude Code.
 
+mod blocks;
+mod message;
 mod stream;
+mod text;
+mod usage;
+mod verdict;
+
+pub use self::stream::{AfterResult, ClaudeSession, Form};

@@ -1,0 +1,157 @@
+//! What the blocks of a message say: text, thoughts, tool calls and their results.
+
+use std::borrow::Cow;
+
+use super::message::{Block, Content, Field, Lenient};
+use crate::session::{Counts, MessageKind, Role, SessionEvent, SessionHost, Text};
+
+/// Whose message it is.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) role: Role,
+    pub(super) timestamp: Option<&'a str>,
+    pub(super) parent: Option<&'a str>,
+}
+
+impl Origin<'_> {
+    fn say(self, kind: MessageKind, content: Text<'_>, host: &mut dyn SessionHost) {
+        host.event(SessionEvent::Message {
+            role: self.role,
+            kind,
+            content,
+            timestamp: self.timestamp,
+            parent: self.parent,
+        });
+    }
+}
+
+/// Tell what a message says.
+pub(super) fn tell(
+    content: &Content<'_>,
+    origin: Origin<'_>,
+    counts: &mut Counts,
+    host: &mut dyn SessionHost,
+) {
+    match content {
+        Content::Nothing => {}
+        Content::Text(text) => origin.say(MessageKind::Text, Text::Plain(text), host),
+        Content::Blocks(blocks) => {
+            for block in blocks {
+                match block {
+                    Lenient(Some(block)) => tell_block(block, origin, counts, host),
+                    Lenient(None) => counts.unknown_events += 1,
+                }
+            }
+        }
+    }
+}
+
+fn tell_block(
+    block: &Block<'_>,
+    origin: Origin<'_>,
+    counts: &mut Counts,
+    host: &mut dyn SessionHost,
+) {
+    match &*block.kind.text().unwrap_or_default() {
+        "text" => {
+            if let Some(text) = block.text.for_log() {
+                origin.say(MessageKind::Text, text, host);
+            }
+        }
+        "thinking" => {
+            if let Some(thought) = block.thinking.for_log() {
+                origin.say(MessageKind::Thinking, thought, host);
+            }
+        }
+        "redacted_thinking" => {
+            origin.say(MessageKind::Thinking, Text::Plain("[redacted]"), host);
+        }
+        "image" => origin.say(MessageKind::Text, Text::Plain("[image]"), host),
+        "document" => origin.say(MessageKind::Text, Text::Plain("[document]"), host),
+        "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+            tell_call(block, origin, counts, host);
+        }
+        kind if kind.ends_with("tool_result") => tell_result(block, host),
+        _ => counts.unknown_events += 1,
+    }
+}
+
+fn tell_call(
+    block: &Block<'_>,
+    origin: Origin<'_>,
+    counts: &mut Counts,
+    host: &mut dyn SessionHost,
+) {
+    counts.subagent_tool_calls += u64::from(origin.parent.is_some());
+    host.event(SessionEvent::ToolCall {
+        id: block.id.text().as_deref(),
+        name: &block.name.text().unwrap_or_default(),
+        arguments: block.input.for_log().unwrap_or(Text::Plain("")),
+        parent: origin.parent,
+    });
+}
+
+fn tell_result(block: &Block<'_>, host: &mut dyn SessionHost) {
+    let id = block.tool_use_id.text().unwrap_or_default();
+    let joined;
+    let content = match block.content.raw() {
+        Some(raw) if raw.get().starts_with('[') => match list_content(block.content) {
+            Listed::One(text) => Some(text),
+            Listed::Joined(text) => {
+                joined = text;
+                Some(Text::Plain(&joined))
+            }
+        },
+        _ => block.content.for_log(),
+    };
+    host.event(SessionEvent::ToolResult {
+        id: &id,
+        content,
+        is_error: block.is_error.is_true() || is_error_object(block.content),
+    });
+}
+
+/// Server tools tell of a failure in an object with an `error_code`.
+fn is_error_object(content: Field<'_>) -> bool {
+    #[derive(Default, serde::Deserialize)]
+    #[serde(default)]
+    struct Failure<'a> {
+        #[serde(borrow)]
+        error_code: Field<'a>,
+    }
+    let is_object = content.raw().is_some_and(|raw| raw.get().starts_with('{'));
+    is_object
+        && content
+            .read::<Failure<'_>>()
+            .is_some_and(|failure| failure.error_code.raw().is_some())
+}
+
+enum Listed<'a> {
+    One(Text<'a>),
+    Joined(String),
+}
+
+/// A result that is a list of blocks: texts as they are, images as a mark, the rest as JSON.
+fn list_content(content: Field<'_>) -> Listed<'_> {
+    let items = content.list();
+    let parts: Vec<_> = items.iter().map(|item| (item, item.read())).collect();
+    if let [(_, Some(Block { text, .. }))] = parts.as_slice()
+        && text.is_string()
+        && let Some(text) = text.for_log()
+    {
+        return Listed::One(text);
+    }
+    let texts = parts
+        .iter()
+        .map(|(item, block)| shown(**item, block.as_ref()));
+    Listed::Joined(texts.collect::<Vec<_>>().join("\n"))
+}
+
+fn shown<'a>(item: Field<'a>, block: Option<&Block<'a>>) -> Cow<'a, str> {
+    let block = block.map(|block| (block.kind.text(), block.text.text()));
+    match block {
+        Some((_, Some(text))) => text,
+        Some((Some(kind), None)) if kind == "image" => Cow::Borrowed("[image]"),
+        _ => Cow::Borrowed(item.raw().map_or("", |raw| raw.get())),
+    }
+}

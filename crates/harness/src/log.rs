@@ -1,1 +1,0 @@
-//! `youbencha-log.json`: the normalised account of one agent's session.

@@ -1,0 +1,120 @@
+//! How text gets into the log: as a JSON string without terminal escapes, copied as it
+//! stands in the agent's JSON wherever nothing in it has to change.
+
+use std::{borrow::Cow, io, sync::LazyLock};
+
+use memchr::{memchr, memmem};
+use serde::{
+    Deserialize,
+    de::{Deserializer, Visitor},
+};
+
+use crate::session::Text;
+
+const ESCAPE: u8 = 0x1b;
+
+static UNICODE_ESCAPE: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(b"\\u"));
+
+/// Write `text` as one JSON string literal.
+pub(super) fn write_text(out: &mut impl io::Write, text: Text<'_>) -> io::Result<()> {
+    match text {
+        Text::Plain(text) => write_plain(out, text),
+        Text::Json(value) => Ok(serde_json::to_writer(out, value.get())?),
+        Text::JsonString(literal) if is_copyable(literal.get().as_bytes()) => {
+            out.write_all(literal.get().as_bytes())
+        }
+        Text::JsonString(literal) => write_plain(out, &lossy_text(literal.get())),
+    }
+}
+
+fn write_plain(out: &mut impl io::Write, text: &str) -> io::Result<()> {
+    Ok(serde_json::to_writer(out, &*strip_ansi(text))?)
+}
+
+/// Whether a JSON string literal can go into the log as it stands. It cannot when it writes
+/// ESC, or half of a surrogate pair, which strict readers refuse.
+fn is_copyable(literal: &[u8]) -> bool {
+    UNICODE_ESCAPE.find_iter(literal).all(|at| {
+        let Some(hex) = literal.get(at + 2..at + 6) else {
+            return false;
+        };
+        let is_escape = hex.eq_ignore_ascii_case(b"001b");
+        let is_surrogate = hex[0].eq_ignore_ascii_case(&b'd') && hex[1] > b'7';
+        !is_escape && !is_surrogate
+    })
+}
+
+/// `text` without terminal escapes.
+pub(crate) fn strip_ansi(text: &str) -> Cow<'_, str> {
+    if memchr(ESCAPE, text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(anstream::adapter::strip_str(text).to_string())
+}
+
+/// The text of a JSON string literal; halves of surrogate pairs become U+FFFD. What is no
+/// literal stays as it is.
+pub(crate) fn lossy_text(literal: &str) -> Cow<'_, str> {
+    let inside = literal
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    match inside {
+        Some(inside) if memchr(b'\\', inside.as_bytes()).is_none() => Cow::Borrowed(inside),
+        Some(_) => match serde_json::from_str::<Lossy>(literal) {
+            Ok(text) => Cow::Owned(text.0),
+            Err(_) => Cow::Borrowed(literal),
+        },
+        None => Cow::Borrowed(literal),
+    }
+}
+
+/// A string read byte by byte, because that is how the JSON reader lets lone surrogates pass.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Lossy, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Lossy;
+            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str("a string")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
+                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn written(literal: &str) -> String {
+        let raw: &RawValue = serde_json::from_str(literal).unwrap();
+        let mut out = Vec::new();
+        write_text(&mut out, Text::JsonString(raw)).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn a_literal_without_escapes_to_change_is_copied() {
+        assert_eq!(written(r#""a\n\u003cb\\u001b""#), "a\n<b\\u001b");
+    }
+
+    #[test]
+    fn terminal_escapes_are_removed_however_they_are_written() {
+        assert_eq!(written(r#""\u001b[31mred\u001B[0m\tok""#), "red\tok");
+        assert_eq!(strip_ansi("\x1b]0;title\x07\x1b[?25hx\r"), "x\r");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_does_not_spoil_the_document() {
+        assert!(written(r#""cut \ud83d""#).starts_with("cut \u{fffd}"));
+        assert_eq!(written(r#""whole \ud83c\udf89""#), "whole 🎉");
+    }
+}
