@@ -199,13 +199,14 @@ impl Process {
     }
 
     fn hear(&mut self, context: &mut Context<'_>) {
-        if self.finished.is_some() {
-            return;
-        }
-        match self.control.poll_notice(context) {
-            Poll::Pending => {}
-            Poll::Ready(Ok(Notice::Finished(finished))) => self.finish(finished),
-            Poll::Ready(_lost) => self.give_up(),
+        while self.finished.is_none() {
+            match self.control.poll_notice(context) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(Notice::Finished(finished))) => self.finish(finished),
+                // Said late, by a supervisor that was stopped at the start.
+                Poll::Ready(Ok(Notice::Started)) => {}
+                Poll::Ready(_lost) => self.give_up(),
+            }
         }
     }
 

@@ -107,11 +107,15 @@ impl Control {
 
     /// Asks for TERM, grace, KILL. Nothing to do if the supervisor is gone: the next notice says so.
     pub(crate) fn end(&self, reason: EndReason) {
-        // Should the process have stopped its supervisor, now is the time to go on.
+        self.resume();
+        let _ = self.socket.try_write(&[reason_byte(reason)]);
+    }
+
+    /// Lets the supervisor go on, should the process have stopped it.
+    pub(crate) fn resume(&self) {
         if let Some(pid) = self.pid() {
             let _ = kill_process(pid, Signal::CONT);
         }
-        let _ = self.socket.try_write(&[reason_byte(reason)]);
     }
 
     /// Kills everything from here, because the supervisor died or does not answer. `session` is the process's

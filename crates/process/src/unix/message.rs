@@ -79,8 +79,11 @@ impl Request {
 /// From the supervisor.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Notice {
+    /// The process exists and is about to execute its program. It says so itself, so that a program that
+    /// kills its supervisor at once is known nevertheless.
+    Forked { pid: u32 },
     /// The process runs.
-    Started { pid: u32 },
+    Started,
     /// The process could not be started.
     Failed { errno: i32 },
     /// The process and all its descendants are gone.
@@ -100,9 +103,10 @@ impl Notice {
     pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
         let mut frame = Writer::new();
         match self {
-            Self::Started { pid } => frame.number(0).number((*pid).into()),
-            Self::Failed { errno } => frame.number(1).number(errno.unsigned_abs().into()),
-            Self::Finished(finished) => finished.encode(frame.number(2)),
+            Self::Forked { pid } => frame.number(0).number((*pid).into()),
+            Self::Started => frame.number(1),
+            Self::Failed { errno } => frame.number(2).number(errno.unsigned_abs().into()),
+            Self::Finished(finished) => finished.encode(frame.number(3)),
         };
         frame.finish()
     }
@@ -110,13 +114,14 @@ impl Notice {
     pub(super) fn decode(frame: &[u8]) -> io::Result<Self> {
         let mut frame = Parser::new(frame);
         Ok(match frame.number()? {
-            0 => Self::Started {
+            0 => Self::Forked {
                 pid: frame.narrow()?,
             },
-            1 => Self::Failed {
+            1 => Self::Started,
+            2 => Self::Failed {
                 errno: frame.narrow()?,
             },
-            2 => Self::Finished(Finished::decode(&mut frame)?),
+            3 => Self::Finished(Finished::decode(&mut frame)?),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         })
     }
@@ -249,7 +254,8 @@ mod tests {
             max_rss_bytes: 5,
         };
         for notice in [
-            Notice::Started { pid: 42 },
+            Notice::Forked { pid: 42 },
+            Notice::Started,
             Notice::Failed { errno: 13 },
             finished(None, None, None),
             finished(Some(Status::Code(255)), None, Some(usage)),
@@ -266,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_cut_frame_is_an_error() {
-        let frame = Notice::Started { pid: 42 }.encode().unwrap();
+        let frame = Notice::Forked { pid: 42 }.encode().unwrap();
         assert!(Notice::decode(&frame[HEADER..frame.len() - 1]).is_err());
     }
 }

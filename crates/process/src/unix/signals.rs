@@ -52,6 +52,20 @@ impl AsFd for ChildSignals {
     }
 }
 
+/// Lets all signals through again, in a child that inherited our mask.
+pub(super) fn unblock() -> io::Result<()> {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: the set is initialised by sigemptyset before use; both calls are safe between fork and exec.
+    let result = unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Keeps descriptors that we inherited, whoever left them open, from the processes we start.
 pub(super) fn seal_descriptors() {
     // SAFETY: the call only sets the close-on-exec flag. It fails on kernels before 5.11; then what was

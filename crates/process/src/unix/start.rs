@@ -16,6 +16,10 @@ use crate::{Command, Error, Output, Stdin, Supervisor};
 /// The longest a supervisor may take to answer before it counts as broken.
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// How often and for how long each time a supervisor is waited for when the process exists.
+const NUDGES: u32 = 40;
+const NUDGE: Duration = Duration::from_millis(50);
+
 /// A process that runs.
 pub(crate) struct Started {
     pub(crate) pid: u32,
@@ -47,25 +51,66 @@ pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<S
     ];
     let answer = async {
         control.request(&request, attached).await?;
-        poll_fn(|context| control.poll_notice(context)).await
+        answer(&mut control).await
     };
     let answer = tokio::time::timeout(ANSWER, answer)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     match answer.map_err(lost)? {
-        Notice::Started { pid } => Ok(Started {
+        Answer::Runs { pid } => Ok(Started {
             pid,
             control,
             stdin: streams.stdin,
             stdout: streams.stdout,
             stderr: streams.stderr,
         }),
-        Notice::Failed { errno } => Err(Error::Start {
+        Answer::Failed { errno } => Err(Error::Start {
             program: command.program,
             source: io::Error::from_raw_os_error(errno),
         }),
-        Notice::Finished(_) => Err(lost(io::ErrorKind::InvalidData.into())),
     }
+}
+
+/// Whether the process runs.
+enum Answer {
+    Runs { pid: u32 },
+    Failed { errno: i32 },
+}
+
+async fn answer(control: &mut Control) -> io::Result<Answer> {
+    let mut forked = None;
+    loop {
+        let notice = match forked {
+            None => poll_fn(|context| control.poll_notice(context)).await,
+            Some(pid) => match confirmation(control).await {
+                Some(notice) => notice,
+                None => return Ok(Answer::Runs { pid }),
+            },
+        };
+        match (notice, forked) {
+            (Ok(Notice::Forked { pid }), _) => forked = Some(pid),
+            (Ok(Notice::Failed { errno }), _) => return Ok(Answer::Failed { errno }),
+            // A supervisor that is lost once there is a process is not a failed start: the owner will hear.
+            (Ok(Notice::Started) | Err(_), Some(pid)) => return Ok(Answer::Runs { pid }),
+            (Err(error), None) => return Err(error),
+            (Ok(Notice::Started | Notice::Finished(_)), _) => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+    }
+}
+
+/// What the supervisor says once there is a process. The program may have stopped the supervisor before it
+/// could say anything, so that it is told to go on, and not waited for without end.
+async fn confirmation(control: &mut Control) -> Option<io::Result<Notice>> {
+    for _ in 0..NUDGES {
+        let notice = poll_fn(|context| control.poll_notice(context));
+        if let Ok(notice) = tokio::time::timeout(NUDGE, notice).await {
+            return Some(notice);
+        }
+        control.resume();
+    }
+    None
 }
 
 fn request(command: &Command) -> Result<Request, Error> {

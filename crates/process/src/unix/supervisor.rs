@@ -48,17 +48,15 @@ fn run() -> io::Result<()> {
     let _ = std::fs::write("/proc/self/comm", "proctor-superv");
     let (request, streams) = receive()?;
     let started = Instant::now();
-    let main = match child::spawn(&request, streams) {
+    let main = match child::spawn(&request, streams, control()) {
         Ok(main) => main,
         Err(error) => {
             let errno = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
-            return tell(&Notice::Failed { errno });
+            return tell(control(), &Notice::Failed { errno });
         }
     };
     // If the parent is gone already, the end of the control socket says so below.
-    let _ = tell(&Notice::Started {
-        pid: main.as_raw_pid().cast_unsigned(),
-    });
+    let _ = tell(control(), &Notice::Started);
     Supervision {
         this: getpid(),
         main,
@@ -109,11 +107,12 @@ fn receive() -> io::Result<(Request, [OwnedFd; 3])> {
     Ok((Request::decode(&frame)?, streams))
 }
 
-fn tell(notice: &Notice) -> io::Result<()> {
+/// Says something to the parent.
+pub(super) fn tell(socket: BorrowedFd<'_>, notice: &Notice) -> io::Result<()> {
     let frame = notice.encode()?;
     let mut rest = &frame[..];
     while !rest.is_empty() {
-        let count = rustix::net::send(control(), rest, SendFlags::NOSIGNAL)?;
+        let count = rustix::net::send(socket, rest, SendFlags::NOSIGNAL)?;
         rest = &rest[count..];
     }
     Ok(())
@@ -166,7 +165,7 @@ impl Supervision {
                 }
             }
         }
-        tell(&Notice::Finished(Finished {
+        let finished = Finished {
             exit: Exit {
                 status: self.end.map(|(status, _)| status),
                 ended_by: self.ended_by,
@@ -176,7 +175,8 @@ impl Supervision {
                 .map_or_else(|| self.started.elapsed(), |(_, duration)| duration),
             leaked: self.leaked,
             usage: usage_of_children(),
-        }))
+        };
+        tell(control(), &Notice::Finished(finished))
     }
 
     /// Waits for the next thing to do.

@@ -1,0 +1,166 @@
+//! Helper programs without a supervisor.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+use proctor_process::quick::{Environment, QuickCommand, Sink, Source, output, pipeline};
+use proctor_process::{Error, Status};
+
+use crate::support::{Marker, PATIENCE, PROMPT};
+
+fn sh(script: &str) -> QuickCommand {
+    QuickCommand::new("sh").args(["-c", script])
+}
+
+#[tokio::test]
+async fn status_and_both_streams_are_returned() {
+    let result = output(sh("echo out; echo err >&2; exit 3"), PATIENCE)
+        .await
+        .unwrap();
+    assert_eq!(result.status, Status::Code(3));
+    assert!(!result.success() && !result.truncated);
+    assert_eq!(
+        (&result.stdout[..], &result.stderr[..]),
+        (&b"out\n"[..], &b"err\n"[..])
+    );
+}
+
+#[tokio::test]
+async fn bytes_go_in_and_come_out_at_once() {
+    let bytes = vec![b'x'; 3_000_000];
+    let result = output(sh("cat").stdin(Source::Bytes(bytes.clone())), PATIENCE)
+        .await
+        .unwrap();
+    assert!(result.success() && result.stdout == bytes);
+}
+
+#[tokio::test]
+async fn input_that_nobody_reads_is_no_error() {
+    let command = sh("exit 0").stdin(Source::Bytes(vec![b'x'; 3_000_000]));
+    assert!(output(command, PATIENCE).await.unwrap().success());
+}
+
+#[tokio::test]
+async fn what_exceeds_the_cap_is_read_and_dropped() {
+    let mut command = sh("head -c 1000000 /dev/zero");
+    command.cap = 1000;
+    let result = output(command, PATIENCE).await.unwrap();
+    assert!(result.success() && result.truncated);
+    assert_eq!(result.stdout.len(), 1000);
+}
+
+#[tokio::test]
+async fn a_late_helper_is_killed_with_its_children() {
+    let marker = Marker::new();
+    let started = Instant::now();
+    let script = format!("trap '' TERM; sleep {0} & sleep {0}", marker.0);
+    let error = output(sh(&script), Duration::from_millis(200))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert!(started.elapsed() < PROMPT);
+    marker.wait_gone().await;
+}
+
+#[tokio::test]
+async fn a_dropped_helper_is_killed() {
+    let marker = Marker::new();
+    let script = format!("sleep {0} & sleep {0}", marker.0);
+    let helper = output(sh(&script), PATIENCE);
+    tokio::select! {
+        _ = helper => panic!("it sleeps"),
+        () = marker.wait_for(3) => {}
+    }
+    marker.wait_gone().await;
+}
+
+#[tokio::test]
+async fn a_background_process_does_not_delay_the_result() {
+    let marker = Marker::new();
+    let started = Instant::now();
+    let result = output(
+        sh(&format!("echo x; sleep {} & exit 0", marker.0)),
+        PATIENCE,
+    )
+    .await
+    .unwrap();
+    assert_eq!(result.stdout, b"x\n");
+    assert!(started.elapsed() < PROMPT);
+    // Helpers are trusted to know what they leave; this test is not.
+    for line in marker.alive() {
+        let pid: i32 = line.split(' ').next().unwrap().parse().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    marker.wait_gone().await;
+}
+
+#[tokio::test]
+async fn the_environment_is_inherited_or_exact() {
+    let command = sh("echo $ONE; test -n \"$PATH\"").env("ONE", "1");
+    let result = output(command, PATIENCE).await.unwrap();
+    assert!(result.success());
+    assert_eq!(result.stdout, b"1\n");
+    let mut command = QuickCommand::new("/usr/bin/env").cwd("/usr");
+    command.env = Environment::Exactly(BTreeMap::from([("TWO".into(), "2".into())]));
+    let result = output(command, PATIENCE).await.unwrap();
+    assert_eq!(result.stdout, b"TWO=2\n");
+}
+
+#[tokio::test]
+async fn files_can_stand_at_both_ends() {
+    let mut source = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut source, b"abc").unwrap();
+    source.rewind().unwrap();
+    let mut target = tempfile::tempfile().unwrap();
+    let command = sh("tr a-c A-C")
+        .stdin(Source::File(source))
+        .stdout(Sink::File(target.try_clone().unwrap()));
+    let result = output(command, PATIENCE).await.unwrap();
+    assert!(result.success() && result.stdout.is_empty());
+    let mut text = String::new();
+    target.rewind().unwrap();
+    target.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "ABC");
+}
+
+#[tokio::test]
+async fn one_helper_feeds_another() {
+    let (first, second) = pipeline(
+        sh("head -c 5000000 /dev/zero; exit 2"),
+        sh("wc -c"),
+        PATIENCE,
+    )
+    .await
+    .unwrap();
+    assert_eq!(first.status, Status::Code(2));
+    assert_eq!(String::from_utf8(second.stdout).unwrap().trim(), "5000000");
+}
+
+#[tokio::test]
+async fn a_late_pipeline_is_killed_at_both_ends() {
+    let marker = Marker::new();
+    let sleep = format!("sleep {}", marker.0);
+    let error = pipeline(sh(&sleep), sh(&sleep), Duration::from_millis(200))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    marker.wait_gone().await;
+}
+
+#[tokio::test]
+async fn what_is_missing_is_told_apart() {
+    let error = output(QuickCommand::new("no-such-program"), PATIENCE)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::ProgramNotFound { .. }), "{error}");
+    let error = output(QuickCommand::new("/etc/passwd"), PATIENCE)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
+    let error = output(sh("exit 0").cwd("/no/such/folder"), PATIENCE)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::CwdMissing { .. }), "{error}");
+}
