@@ -22,7 +22,10 @@ const DRAIN: Duration = Duration::from_millis(200);
 const DRAIN_BYTES: usize = 4 * 1024 * 1024;
 
 /// How much longer than its graces a supervisor may take to end everything before we do it ourselves.
-const OVERDUE: Duration = Duration::from_secs(2);
+const OVERDUE: Duration = Duration::from_secs(10);
+
+/// How often a supervisor is told to go on while it should be ending everything, lest the process stopped it.
+const NUDGE: Duration = Duration::from_millis(250);
 
 /// Which stream a process wrote to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,12 +64,19 @@ pub struct Process {
     turn: usize,
     buffer: Box<[u8]>,
     last_output: Instant,
-    /// When and why we asked for the end.
-    ending: Option<(Instant, EndReason)>,
+    ending: Option<Ending>,
     /// When and how everything ended.
     finished: Option<(Instant, Finished)>,
     drained: usize,
     timer: Pin<Box<Sleep>>,
+}
+
+/// The end that we asked for.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    since: Instant,
+    reason: EndReason,
+    nudge_at: Instant,
 }
 
 /// One stream of output.
@@ -138,7 +148,12 @@ impl Process {
     /// and the report still come from [`next`](Self::next).
     pub fn end(&mut self, reason: EndReason) {
         if self.ending.is_none() && self.finished.is_none() {
-            self.ending = Some((Instant::now(), reason));
+            let since = Instant::now();
+            self.ending = Some(Ending {
+                since,
+                reason,
+                nudge_at: since + NUDGE,
+            });
             self.control.end(reason);
         }
     }
@@ -221,7 +236,7 @@ impl Process {
         self.finish(Finished {
             exit: Exit {
                 status: None,
-                ended_by: self.ending.map(|(_, reason)| reason),
+                ended_by: self.ending.map(|ending| ending.reason),
             },
             duration: self.started.elapsed(),
             leaked: Vec::new(),
@@ -240,6 +255,11 @@ impl Process {
         } else if self.wall_at().is_some_and(|at| at <= now) {
             // The supervisor keeps this time as well; here it is for one that was stopped.
             self.end(EndReason::TimedOut);
+        } else if let Some(ending) = &mut self.ending
+            && ending.nudge_at <= now
+        {
+            ending.nudge_at = now + NUDGE;
+            self.control.resume();
         }
     }
 
@@ -298,13 +318,14 @@ impl Process {
         if let Some((at, _)) = &self.finished {
             return Some(*at + DRAIN);
         }
-        let next = [self.overdue_at(), self.wall_at(), self.idle_at()];
+        let nudge_at = self.ending.map(|ending| ending.nudge_at);
+        let next = [nudge_at, self.wall_at(), self.idle_at()];
         next.into_iter().flatten().min()
     }
 
     fn overdue_at(&self) -> Option<Instant> {
         let grace = self.limits.term_grace.max(self.limits.leak_grace);
-        self.ending.map(|(at, _)| at + grace + OVERDUE)
+        self.ending.map(|ending| ending.since + grace + OVERDUE)
     }
 
     fn wall_at(&self) -> Option<Instant> {

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 use tokio::process::Child;
@@ -20,6 +20,9 @@ use crate::EndReason;
 
 /// How long the clean-up after a lost supervisor may take.
 const CLEAN_UP: Duration = Duration::from_millis(200);
+
+/// How long a supervisor may take to exit when all its processes are gone.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A running supervisor. Dropping it closes the socket, upon which the supervisor kills everything.
 #[derive(Debug)]
@@ -119,21 +122,29 @@ impl Control {
     }
 
     /// Kills everything from here, because the supervisor died or does not answer. `session` is the process's
-    /// own: all of it that can still be told once the supervisor is dead.
-    pub(crate) fn clean_up(&mut self, session: u32) {
-        let supervisor = self.pid();
-        tree::kill_from_outside(supervisor, session, CLEAN_UP);
-        let _ = self.supervisor.start_kill();
+    /// own: all of it that can still be told once the supervisor is dead. A supervisor that lives hears that
+    /// we are gone, so that it ends whatever is left after this.
+    pub(crate) fn clean_up(&self, session: u32) {
+        tree::kill_from_outside(self.pid(), session, CLEAN_UP);
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+        self.resume();
     }
 
-    /// Waits until the supervisor itself is gone; it has nothing left to do.
+    /// Waits until the supervisor itself is gone; it has nothing left to do. It is never killed, because it
+    /// would leave those behind that it could not kill.
     pub(crate) async fn wait(&mut self) {
-        let _ = self.supervisor.start_kill();
-        let _ = self.supervisor.wait().await;
+        let _ = tokio::time::timeout(FAREWELL, self.supervisor.wait()).await;
     }
 
     fn pid(&self) -> Option<Pid> {
         let id = self.supervisor.id()?;
         Pid::from_raw(id.cast_signed())
+    }
+}
+
+impl Drop for Control {
+    /// The socket closes, which a stopped supervisor would not hear.
+    fn drop(&mut self) {
+        self.resume();
     }
 }

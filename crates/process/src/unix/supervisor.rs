@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
-use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper,
+    set_parent_process_death_signal, setpriority_process, setsid, wait,
+};
 
 use super::message::{Finished, Notice, Request, reason_from_byte};
 use super::signals::{ChildSignals, seal_descriptors, usage_of_children};
@@ -24,6 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// How often only direct children are killed before a pass over all descendants.
 const QUICK_ROUNDS: u32 = 16;
+
+const HIGHEST_PRIORITY: i32 = -20;
 
 /// The control socket, which the parent gave us as stdin.
 fn control() -> BorrowedFd<'static> {
@@ -43,6 +48,8 @@ fn run() -> io::Result<()> {
     // Fails only for a group leader, which a shell would make of us: then there is a session already.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
+    // If the process stopped us and then our parent dies, we must go on to see that.
+    set_parent_process_death_signal(Some(Signal::CONT))?;
     let signals = ChildSignals::take_over()?;
     // For people who read process lists; else it would be the name of the link that was executed.
     let _ = std::fs::write("/proc/self/comm", "proctor-superv");
@@ -249,6 +256,8 @@ impl Supervision {
         if self.end.is_some() {
             self.leaked = tree::living(self.this);
         }
+        // Thousands that fork and die must not keep us from running; only root may do this.
+        let _ = setpriority_process(None, HIGHEST_PRIORITY);
         let mut pause = FIRST_PAUSE;
         loop {
             for _ in 0..QUICK_ROUNDS {

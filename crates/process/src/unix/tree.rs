@@ -131,7 +131,9 @@ fn kill_entries(entries: &[Entry], except: Option<Pid>) {
         }
     }
     for entry in entries {
-        let _ = kill_process(entry.pid, Signal::KILL);
+        if Pid::from_raw(entry.group) == except {
+            let _ = kill_process(entry.pid, Signal::KILL);
+        }
     }
 }
 

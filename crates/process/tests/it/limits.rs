@@ -94,7 +94,14 @@ async fn a_chain_of_processes_that_fork_and_exit_is_caught() {
 
 #[tokio::test]
 async fn a_loop_of_new_sessions_is_caught() {
-    timed_out("trap '' TERM; while :; do setsid sleep MARK & done").await;
+    let marker = Marker::new();
+    let script = "trap '' TERM; while :; do setsid sleep MARK & done";
+    let mut command = bounded(&script.replace("MARK", &marker.0));
+    command.limits.term_grace = Duration::from_millis(50);
+    let run = run(command).await;
+    marker.assert_gone();
+    assert_eq!(run.report.exit.status, Some(Status::Signal(9)));
+    assert!(run.took < WALL + PROMPT, "{:?}", run.took);
 }
 
 #[tokio::test]
