@@ -1,2 +1,39 @@
-//! Placeholder.
-fn main() {}
+//! The `proctor` binary: the only crate that prints, reads the environment and parses flags.
+
+mod args;
+mod commands;
+mod error;
+mod host;
+mod ui;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command, LogCommand};
+
+fn main() -> ExitCode {
+    // Started again by ourselves to watch over an agent: nothing else may happen first.
+    if let Some(code) = proctor_process::supervise_if_asked() {
+        return code;
+    }
+    let done = match Args::parse().command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Validate(args) => commands::validate::validate(&args),
+        Command::Init(args) => commands::init::init(&args),
+        Command::List(args) => commands::list::list(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Schema(args) => commands::schema::schema(&args),
+        Command::Log(args) => match args.command {
+            LogCommand::Normalize(args) => commands::log::normalize(&args),
+        },
+        Command::Completions(args) => commands::completions::completions(&args),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            ui::error(&error);
+            error.exit().into()
+        }
+    }
+}

@@ -24,6 +24,11 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// Who makes its models, for the log.
+    fn provider(&self) -> &'static str {
+        "unknown"
+    }
+
     /// The JSON Schema of `agent.config` for this kind.
     fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema;
 
@@ -57,8 +62,14 @@ pub trait Agent: Send + Sync {
     }
 
     /// Whether it needs a socket on loopback to connect to.
-    fn wants_socket(&self, _cli: Option<&Installed>) -> bool {
+    fn wants_socket(&self) -> bool {
         false
+    }
+
+    /// Variables that the test case sets for it.
+    fn env(&self) -> &BTreeMap<String, String> {
+        const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+        NONE
     }
 
     /// A folder of Markdown definitions (sub-agents) that is read from beside the test case
@@ -90,9 +101,9 @@ pub struct Cli {
     pub version_args: &'static [&'static str],
     /// Arguments that make it print its options.
     pub help_args: &'static [&'static str],
-    /// Arguments that make it tell whether it is logged in, and what its help must contain
-    /// for that command to exist.
-    pub auth_args: Option<&'static [&'static str]>,
+    /// Arguments that make it tell whether it is logged in. They are used only when its help
+    /// lists the first of them as a command: an older version would take them for a prompt.
+    pub auth_args: &'static [&'static str],
     /// How to install it.
     pub install_hint: &'static str,
     /// How to log in.
@@ -106,6 +117,10 @@ pub struct Cli {
     pub not_found_code: &'static str,
     /// The code for "not authenticated" in the log.
     pub auth_code: &'static str,
+    /// The code for "ended by a time limit" in the log.
+    pub timeout_code: &'static str,
+    /// The code for "output was cut" in the log.
+    pub truncated_code: &'static str,
 }
 
 /// What was found out about an installed CLI.
@@ -120,6 +135,13 @@ pub struct Installed {
 }
 
 impl Installed {
+    /// Whether this version lists `command` as a command in its help.
+    pub fn has_command(&self, command: &str) -> bool {
+        self.help.lines().any(|line| {
+            line.starts_with(' ') && line.split_whitespace().next() == Some(command)
+        })
+    }
+
     /// Whether this version lists `flag` in its help.
     pub fn has_flag(&self, flag: &str) -> bool {
         self.help.match_indices(flag).any(|(at, _)| {
@@ -132,8 +154,6 @@ impl Installed {
 /// What a CLI's own login check said.
 #[derive(Clone, Debug)]
 pub struct AuthCheck {
-    /// Its exit code.
-    pub code: Option<i32>,
     /// What it printed.
     pub stdout: String,
 }
@@ -145,8 +165,8 @@ pub enum Authentication {
     NotNeeded,
     /// There are some, and this is where they come from.
     Found(String),
-    /// There are none, or they are known to be bad; what to do.
-    Missing(String),
+    /// There are none, or they are known to be bad.
+    Missing,
     /// It cannot be told without trying.
     Unknown,
 }

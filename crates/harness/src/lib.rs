@@ -3,8 +3,23 @@
 
 pub mod agent;
 pub mod agents;
+mod area;
+pub mod availability;
 pub mod config;
+mod drive;
+pub mod evaluate;
+pub mod event;
+mod git;
+pub mod host;
 pub mod log;
 pub mod outcome;
+pub mod plan;
+pub mod runner;
 pub mod session;
+mod socket;
+mod source;
+pub mod store;
+mod tree;
+pub mod trial;
 pub mod usage;
+mod workspace;

@@ -168,6 +168,24 @@ pub struct Conclusion {
     pub times: AgentTimes,
 }
 
+impl Conclusion {
+    /// The conclusion of a session that told nothing but how it ended.
+    pub fn of(outcome: Outcome, errors: Vec<LogError>) -> Conclusion {
+        Conclusion {
+            outcome,
+            version: None,
+            model: None,
+            session_id: None,
+            turns: None,
+            usage: None,
+            final_text: None,
+            errors,
+            counts: Counts::default(),
+            times: AgentTimes::default(),
+        }
+    }
+}
+
 /// When a session happened, by the timestamps and durations in the agent's own output. A
 /// recorded output has no others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -225,4 +243,17 @@ pub struct LogError {
     /// Details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<serde_json::Value>,
+}
+
+impl LogError {
+    /// An entry with a code.
+    pub fn new(code: &str, message: impl Into<String>) -> LogError {
+        LogError {
+            message: message.into(),
+            timestamp: None,
+            code: Some(code.to_owned()),
+            stack_trace: None,
+            context: None,
+        }
+    }
 }

@@ -1,0 +1,170 @@
+//! What the command line takes.
+
+use camino::Utf8PathBuf;
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Run coding agents on tasks, watch them, and judge what they did.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing to judge · 130 interrupted"
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run test cases: an agent works on a repo, evaluators judge the result
+    Run(RunArgs),
+    /// Check test cases without running anything
+    Validate(ValidateArgs),
+    /// Write a test case to start from
+    Init(InitArgs),
+    /// List the agents and evaluators that there are
+    List(ListArgs),
+    /// Tell what is installed, which version, and whether it is logged in
+    Doctor(DoctorArgs),
+    /// Print a JSON Schema, for editors and for checking what Proctor writes
+    Schema(SchemaArgs),
+    /// Work with agents' logs
+    Log(LogArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// `proctor run`.
+#[derive(Debug, Parser)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub cases: Cases,
+    /// Print one JSON object on standard output when all is done
+    #[arg(long)]
+    pub json: bool,
+    /// Remove the workspaces of finished trials; the artifacts stay
+    #[arg(long)]
+    pub delete_workspace: bool,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = Progress::Auto)]
+    pub progress: Progress,
+}
+
+/// How to show progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Progress {
+    /// Lines on a terminal, nothing in CI
+    Auto,
+    /// A line for each thing that happens
+    Plain,
+    /// Nothing
+    Quiet,
+}
+
+/// `proctor validate`.
+#[derive(Debug, Parser)]
+pub struct ValidateArgs {
+    #[command(flatten)]
+    pub cases: Cases,
+    /// Show what each test case resolves to
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Which test cases.
+#[derive(Debug, Parser)]
+pub struct Cases {
+    /// Test cases (YAML or JSON), or folders of them
+    #[arg(value_name = "PATH", required_unless_present = "config")]
+    pub paths: Vec<Utf8PathBuf>,
+    /// A test case; the same as PATH
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Vec<Utf8PathBuf>,
+}
+
+/// `proctor init`.
+#[derive(Debug, Parser)]
+pub struct InitArgs {
+    /// Where to write it
+    #[arg(default_value = "testcase.yaml")]
+    pub path: Utf8PathBuf,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `proctor list`.
+#[derive(Debug, Parser)]
+pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `proctor doctor`.
+#[derive(Debug, Parser)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `proctor schema`.
+#[derive(Debug, Parser)]
+pub struct SchemaArgs {
+    /// Of which file
+    #[arg(value_enum, default_value_t = SchemaName::Suite)]
+    pub name: SchemaName,
+}
+
+/// Which schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaName {
+    /// A test case, as you write it
+    #[value(alias = "testcase")]
+    Suite,
+    /// youbencha-log.json
+    Log,
+    /// results.json
+    Results,
+    /// record.json
+    Record,
+}
+
+/// `proctor log`.
+#[derive(Debug, Parser)]
+pub struct LogArgs {
+    /// What to do with a log.
+    #[command(subcommand)]
+    pub command: LogCommand,
+}
+
+/// What to do with a log.
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Turn an agent's raw output into youbencha-log.json on standard output
+    Normalize(NormalizeArgs),
+}
+
+/// `proctor log normalize`.
+#[derive(Debug, Parser)]
+pub struct NormalizeArgs {
+    /// The agent whose output it is
+    #[arg(long, default_value = "claude-code")]
+    pub agent: String,
+    /// The output: stream-json, a terminal capture, plain text or a session file; `-` is standard input
+    pub file: Utf8PathBuf,
+    /// The agent's exit code, if it is known
+    #[arg(long, allow_negative_numbers = true)]
+    pub exit_code: Option<i32>,
+}
+
+/// `proctor completions`.
+#[derive(Debug, Parser)]
+pub struct CompletionsArgs {
+    /// Which shell
+    pub shell: clap_complete::Shell,
+}

@@ -1,0 +1,96 @@
+//! `proctor doctor`.
+
+use std::collections::BTreeMap;
+
+use proctor_harness::{agent::Adapter, agents::ADAPTERS, availability, host::Host};
+use serde::Serialize;
+
+use crate::{
+    args::DoctorArgs,
+    error::{CliError, Exit},
+    host, ui,
+};
+
+/// What was found out about one program.
+#[derive(Serialize)]
+struct Finding {
+    name: &'static str,
+    program: &'static str,
+    /// Where it is; null when it is not installed.
+    path: Option<String>,
+    version: Option<String>,
+    /// Whether it has credentials; null when that cannot be told or does not matter.
+    authenticated: Option<bool>,
+    /// What to do, when there is something.
+    hint: Option<String>,
+}
+
+pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let findings = runtime.block_on(examine(&host));
+    if args.json {
+        ui::print_json(&findings)?;
+    } else {
+        for finding in &findings {
+            show(finding)?;
+        }
+    }
+    let has_git = findings.iter().any(|finding| finding.program == "git" && finding.path.is_some());
+    Ok(if has_git { Exit::Success } else { Exit::Infrastructure })
+}
+
+async fn examine(host: &Host) -> Vec<Finding> {
+    let git = host.find_program("git");
+    let mut findings = vec![Finding {
+        name: "git",
+        program: "git",
+        hint: git.is_none().then(|| "install git: every workspace is made with it".to_owned()),
+        version: None,
+        path: git.map(camino::Utf8PathBuf::into_string),
+        authenticated: None,
+    }];
+    for adapter in ADAPTERS.iter().copied() {
+        findings.extend(examine_agent(adapter, host).await);
+    }
+    findings
+}
+
+async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Finding> {
+    let cli = adapter.cli()?;
+    let mut finding = Finding {
+        name: adapter.name(),
+        program: cli.program,
+        path: None,
+        version: None,
+        authenticated: None,
+        hint: Some(cli.install_hint.to_owned()),
+    };
+    if let Some(installed) = availability::installed(cli, host).await {
+        let mut env: BTreeMap<String, String> = host.env.clone();
+        env.retain(|name, _| !name.is_empty());
+        let check = availability::auth_check(cli, &installed, &env, &host.cwd).await;
+        finding.authenticated = adapter.authenticated(&env, check.as_ref());
+        finding.hint = (finding.authenticated == Some(false)).then(|| cli.login_hint.to_owned());
+        finding.path = Some(installed.path.into_string());
+        finding.version = installed.version;
+    }
+    Some(finding)
+}
+
+fn show(finding: &Finding) -> std::io::Result<()> {
+    let state = match (&finding.path, finding.authenticated) {
+        (None, _) => "not installed".to_owned(),
+        (Some(_), Some(false)) => "not logged in".to_owned(),
+        (Some(_), Some(true)) => "ready".to_owned(),
+        (Some(_), None) => "installed".to_owned(),
+    };
+    let version = finding.version.as_deref().unwrap_or("");
+    let path = finding.path.as_deref().unwrap_or("");
+    ui::print(format!("{:<14}{state:<15}{version:<12}{path}", finding.name).trim_end())?;
+    ui::print("\n")?;
+    if let Some(hint) = &finding.hint {
+        ui::print(&format!("{:<14}hint: {hint}\n", ""))?;
+    }
+    Ok(())
+}

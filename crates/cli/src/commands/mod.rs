@@ -1,0 +1,52 @@
+//! The commands, one file each.
+
+pub mod completions;
+pub mod doctor;
+pub mod init;
+pub mod list;
+pub mod log;
+pub mod run;
+pub mod schema;
+pub mod validate;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_harness::{config::Settings, host::Host, plan::TrialPlan};
+
+use crate::{args::Cases, error::CliError};
+
+/// The test cases that were named, loaded; all that is wrong with any of them is told at once.
+fn load(cases: &Cases, host: &Host, settings: &Settings) -> Result<Vec<TrialPlan>, CliError> {
+    let mut plans = Vec::new();
+    let mut errors = Vec::new();
+    for path in cases.paths.iter().chain(&cases.config) {
+        for file in files(&host.cwd.join(path), path)? {
+            match TrialPlan::load(&file, host, settings) {
+                Ok(plan) => plans.push(plan),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    if errors.is_empty() { Ok(plans) } else { Err(CliError::Config(errors)) }
+}
+
+/// A file is itself; a folder is the test cases in it.
+fn files(path: &Utf8Path, shown: &Utf8Path) -> Result<Vec<Utf8PathBuf>, CliError> {
+    if !path.is_dir() {
+        return Ok(vec![shown.to_owned()]);
+    }
+    let mut found: Vec<Utf8PathBuf> = path
+        .read_dir_utf8()?
+        .filter_map(|entry| Some(shown.join(entry.ok()?.file_name())))
+        .filter(|file| matches!(file.extension(), Some("yaml" | "yml" | "json")))
+        .filter(|file| !file.file_name().is_some_and(|name| name.starts_with('.')))
+        .collect();
+    found.sort();
+    if found.is_empty() {
+        return Err(CliError::NoTestCases { folder: shown.to_owned() });
+    }
+    Ok(found)
+}
+
+fn settings(host: &Host) -> Result<Settings, CliError> {
+    Settings::load(host.home.as_deref(), &host.cwd, &host.env).map_err(|error| CliError::Config(vec![error]))
+}

@@ -1,0 +1,27 @@
+//! `proctor schema`.
+
+use proctor_harness::{
+    agents::ADAPTERS,
+    config::schema_for_testcase,
+    log,
+    store::{Record, Results},
+};
+use serde_json::Value;
+
+use crate::{
+    args::{SchemaArgs, SchemaName},
+    error::{CliError, Exit},
+    ui,
+};
+
+pub fn schema(args: &SchemaArgs) -> Result<Exit, CliError> {
+    let schema = match args.name {
+        SchemaName::Suite => schema_for_testcase(ADAPTERS),
+        SchemaName::Log => Value::from(log::schema()),
+        SchemaName::Results => Value::from(schemars::schema_for!(Results)),
+        SchemaName::Record => Value::from(schemars::schema_for!(Record)),
+    };
+    let text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?;
+    ui::print(&format!("{text}\n"))?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,94 @@
+//! What goes wrong before, beside or instead of a run, and the exit codes.
+
+use camino::Utf8PathBuf;
+use proctor_harness::{config::ConfigError, store::TrialStatus, trial::UsageError};
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All passed.
+    Success,
+    /// Something failed.
+    Failed,
+    /// Usage or config error.
+    Usage,
+    /// Infrastructure: nothing to judge.
+    Infrastructure,
+    /// A signal ended the run.
+    Interrupted,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Success => 0.into(),
+            Exit::Failed => 1.into(),
+            Exit::Usage => 2.into(),
+            Exit::Infrastructure => 3.into(),
+            Exit::Interrupted => 130.into(),
+        }
+    }
+}
+
+impl From<TrialStatus> for Exit {
+    fn from(status: TrialStatus) -> Exit {
+        match status {
+            TrialStatus::Passed => Exit::Success,
+            TrialStatus::Failed => Exit::Failed,
+            TrialStatus::Error => Exit::Infrastructure,
+            TrialStatus::Interrupted => Exit::Interrupted,
+        }
+    }
+}
+
+/// Something that stops a command.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// Config files are wrong; each of them is shown.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Config(Vec<ConfigError>),
+    /// The input is wrong in a way that only showed when it was used.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// A folder holds no test case.
+    #[error("there is no test case in {folder}")]
+    NoTestCases {
+        /// The folder.
+        folder: Utf8PathBuf,
+    },
+    /// A file is in the way.
+    #[error("{path} is there already")]
+    Exists {
+        /// The file.
+        path: Utf8PathBuf,
+    },
+    /// An agent's output cannot be read.
+    #[error("{agent} has no output that could be normalised")]
+    NoSession {
+        /// The agent.
+        agent: String,
+        /// Those that have.
+        known: Vec<&'static str>,
+    },
+    /// A file operation failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl CliError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            CliError::Usage(error) => error.hint(),
+            CliError::NoTestCases { .. } => Some("test cases end in .yaml, .yml or .json; `proctor init` writes one".to_owned()),
+            CliError::Exists { .. } => Some("use --force to write over it".to_owned()),
+            CliError::NoSession { known, .. } => Some(format!("use one of: {}", known.join(", "))),
+            CliError::Config(_) | CliError::Io(_) => None,
+        }
+    }
+
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        Exit::Usage
+    }
+}

@@ -1,0 +1,131 @@
+//! Is an agent's CLI installed, which version, which flags, is it logged in: asked once for
+//! each binary and kept by path, size and time of change.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use proctor_process::{
+    Status,
+    quick::{self, CommandOutput, Environment, QuickCommand},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agent::{AuthCheck, Cli, Installed},
+    host::Host,
+    tree,
+};
+
+const PROBE_LIMIT: Duration = Duration::from_secs(30);
+
+/// An entry of the cache; it holds while the binary is the same.
+#[derive(Serialize, Deserialize)]
+struct Cached {
+    stamp: Stamp,
+    installed: Installed,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    path: Utf8PathBuf,
+    bytes: u64,
+    modified_ns: u128,
+}
+
+/// What is known of `cli` on this host; `None` when it is not installed.
+pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
+    let path = host.find_program(cli.program)?;
+    let stamp = stamp(&path);
+    if let Some(found) = stamp.as_ref().and_then(|stamp| cached(cli, host, stamp)) {
+        return Some(Installed { path, ..found });
+    }
+    let home = tempfile::tempdir_in(&host.temp).ok()?;
+    let home = Utf8Path::from_path(home.path())?;
+    let env = host.clean_env(home);
+    let (version, help) = tokio::join!(
+        ask(&path, cli.version_args, &env, home),
+        ask(&path, cli.help_args, &env, home),
+    );
+    let installed = Installed {
+        version: version.as_deref().and_then(version_in),
+        help: help.unwrap_or_default(),
+        path,
+    };
+    if let (Some(stamp), Some(_)) = (stamp, &installed.version) {
+        remember(cli, host, Cached { stamp, installed: installed.clone() });
+    }
+    Some(installed)
+}
+
+/// Ask the CLI whether it is logged in, with the credentials that it would get.
+pub async fn auth_check(cli: &Cli, installed: &Installed, env: &BTreeMap<String, String>, cwd: &Utf8Path) -> Option<AuthCheck> {
+    let command = cli.auth_args.first()?;
+    if !installed.has_command(command) {
+        return None;
+    }
+    let output = run(&installed.path, cli.auth_args, env, cwd).await?;
+    Some(AuthCheck { stdout: String::from_utf8_lossy(&output.stdout).into_owned() })
+}
+
+async fn ask(program: &Utf8Path, args: &[&str], env: &BTreeMap<String, String>, cwd: &Utf8Path) -> Option<String> {
+    let output = run(program, args, env, cwd).await?;
+    (output.status == Status::Code(0)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+async fn run(program: &Utf8Path, args: &[&str], env: &BTreeMap<String, String>, cwd: &Utf8Path) -> Option<CommandOutput> {
+    let mut command = QuickCommand::new(program).args(args.iter().copied()).cwd(cwd);
+    command.env = Environment::Exactly(env.iter().map(|(name, value)| (name.into(), value.into())).collect());
+    quick::output(command, PROBE_LIMIT).await.ok()
+}
+
+/// The first word that looks like a version: digits and dots.
+fn version_in(text: &str) -> Option<String> {
+    text.split_whitespace()
+        .map(|word| word.trim_start_matches('v'))
+        .find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()))
+        .map(str::to_owned)
+}
+
+fn stamp(path: &Utf8Path) -> Option<Stamp> {
+    let path = path.canonicalize_utf8().ok()?;
+    let meta = path.metadata().ok()?;
+    let modified = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Stamp { path, bytes: meta.len(), modified_ns: modified.as_nanos() })
+}
+
+fn cache_file(cli: &Cli, host: &Host) -> Option<Utf8PathBuf> {
+    Some(host.cache.as_ref()?.join(format!("cli-{}.json", cli.program)))
+}
+
+fn cached(cli: &Cli, host: &Host, stamp: &Stamp) -> Option<Installed> {
+    let bytes = fs::read(cache_file(cli, host)?).ok()?;
+    let cached: Cached = serde_json::from_slice(&bytes).ok()?;
+    (cached.stamp == *stamp).then_some(cached.installed)
+}
+
+/// A cache that cannot be written costs time, nothing else.
+fn remember(cli: &Cli, host: &Host, cached: Cached) {
+    if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(&cached)) {
+        let folder = file.parent().map(fs::create_dir_all);
+        if matches!(folder, Some(Ok(()))) {
+            let _ = tree::write_atomically(file.as_std_path(), &json);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_what_the_cli_prints() {
+        for (text, expect) in [
+            ("2.1.197 (Claude Code)", Some("2.1.197")),
+            ("codex-cli v0.9.1\n", Some("0.9.1")),
+            ("no version here", None),
+        ] {
+            assert_eq!(version_in(text).as_deref(), expect);
+        }
+    }
+}

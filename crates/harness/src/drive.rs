@@ -1,0 +1,285 @@
+//! Drives one launched agent to its end: its output goes to disk and to the session, the
+//! session's replies go back, and limits and cancellation end it.
+
+use std::time::Duration;
+
+use camino::Utf8Path;
+use proctor_process::{
+    Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line, Lines, Output, Process,
+    Report, Status, Stdin, Stream,
+};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::{Input, Launch, Terminal},
+    event::{Listener, RunEvent},
+    host::Host,
+    log::LogWriter,
+    outcome::{EndedBy, Ending},
+    session::{Conclusion, Session, SessionEvent, SessionHost, Source},
+    socket::{Socket, SocketEvent},
+};
+
+/// Longer lines are kept raw and counted, not parsed.
+pub const MAX_LINE_BYTES: usize = 8 << 20;
+const PTY_SIZE: Output = Output::Pty { columns: 200, rows: 50 };
+
+/// What an agent is driven with.
+pub struct Drive<'a> {
+    /// Where it works.
+    pub cwd: &'a Utf8Path,
+    /// Its limits.
+    pub limits: Limits,
+    /// Where its output goes.
+    pub paths: CapturePaths,
+    /// How much of its output goes there.
+    pub capture: CaptureLimits,
+    /// The socket that it connects to.
+    pub socket: Option<Socket>,
+    /// The machine.
+    pub host: &'a Host,
+    /// Who is told.
+    pub listener: &'a Listener<'a>,
+    /// Cancelled when the run is.
+    pub cancel: &'a CancellationToken,
+}
+
+/// What came of it.
+pub struct Driven {
+    /// What the session concluded.
+    pub conclusion: Conclusion,
+    /// How the process ended.
+    pub ending: Ending,
+    /// What the process took, and what it left.
+    pub report: Report,
+    /// The log so far.
+    pub log: LogWriter,
+    /// What was captured.
+    pub capture: Capture,
+    /// Why not everything that was captured is on disk.
+    pub capture_error: Option<CaptureError>,
+}
+
+/// Why an agent could not be driven.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// It could not be started.
+    #[error(transparent)]
+    Start(#[from] proctor_process::Error),
+    /// Its output has nowhere to go.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+}
+
+impl Drive<'_> {
+    /// Start the agent and see it through.
+    pub async fn run(mut self, launch: Launch) -> Result<Driven, DriveError> {
+        let mut capture = Capture::create(self.paths.clone(), self.capture)?;
+        let deadline = launch.message_deadline;
+        let mut reader = Reader::new(launch.session, self.listener);
+        let mut process = Process::spawn(self.command(launch.argv, launch.env, (&launch.input, launch.terminal)), &self.host.supervisor).await?;
+        if launch.input == Input::Session {
+            reader.session.on_open(&mut reader.desk);
+            reader.desk.deliver(&mut process, self.socket.as_ref());
+        }
+        let mut quiet_until = deadline.map(|deadline| Instant::now() + deadline);
+        let mut capture_error = None;
+        let mut is_cancelled = false;
+        let report = loop {
+            let end_at = reader.desk.end_at;
+            tokio::select! {
+                event = process.next() => match event {
+                    Event::Output { stream, bytes } => {
+                        keep(&mut capture, stream, bytes, &mut capture_error);
+                        reader.read(stream, bytes);
+                    }
+                    Event::Ended(report) => break report,
+                },
+                Some(event) = next(&mut self.socket) => {
+                    quiet_until = deadline.map(|deadline| Instant::now() + deadline);
+                    if let SocketEvent::Frame(frame) = &event {
+                        keep(&mut capture, Stream::Stdout, frame, &mut capture_error);
+                    }
+                    reader.read_socket(&event);
+                }
+                () = self.cancel.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
+                    process.end(EndReason::Cancelled);
+                }
+                () = at(end_at), if end_at.is_some() => {
+                    reader.desk.end_at = None;
+                    process.end(EndReason::Asked);
+                }
+                () = at(quiet_until), if quiet_until.is_some() => {
+                    quiet_until = None;
+                    process.end(EndReason::Idle);
+                }
+            }
+            reader.desk.deliver(&mut process, self.socket.as_ref());
+        };
+        let ending = ending(&report);
+        let (conclusion, log) = reader.finish(&ending);
+        Ok(Driven { conclusion, ending, report, log, capture, capture_error })
+    }
+
+    fn command(
+        &self,
+        argv: Vec<String>,
+        env: std::collections::BTreeMap<String, String>,
+        (input, terminal): (&Input, Terminal),
+    ) -> Command {
+        let mut words = argv.into_iter().map(std::ffi::OsString::from);
+        Command {
+            program: words.next().unwrap_or_default(),
+            args: words.collect(),
+            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: self.cwd.into(),
+            stdin: match input {
+                Input::Closed => Stdin::Null,
+                Input::Bytes(bytes) => Stdin::Bytes(bytes.clone()),
+                Input::Session => Stdin::Open,
+            },
+            output: match terminal {
+                Terminal::Pipes => Output::Pipes,
+                Terminal::Pty => PTY_SIZE,
+            },
+            limits: self.limits,
+        }
+    }
+}
+
+/// Write to disk; after the first failure (a full disk) the session is still read to its end.
+fn keep(capture: &mut Capture, stream: Stream, bytes: &[u8], failed: &mut Option<CaptureError>) {
+    if failed.is_none() {
+        *failed = capture.write(stream, bytes).err();
+    }
+}
+
+async fn next(socket: &mut Option<Socket>) -> Option<SocketEvent> {
+    match socket {
+        Some(socket) => socket.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn ending(report: &Report) -> Ending {
+    let (code, signal) = match report.exit.status {
+        Some(Status::Code(code)) => (Some(code), None),
+        Some(Status::Signal(signal)) => (None, Some(signal)),
+        None => (None, None),
+    };
+    let ended_by = report.exit.ended_by.map(|reason| match reason {
+        EndReason::TimedOut => EndedBy::WallLimit,
+        EndReason::Idle => EndedBy::IdleLimit,
+        EndReason::OutputLimit => EndedBy::OutputLimit,
+        EndReason::Cancelled => EndedBy::Cancelled,
+        EndReason::Asked => EndedBy::Session,
+    });
+    Ending { code, signal, ended_by }
+}
+
+/// The session with its line framers.
+struct Reader<'a> {
+    session: Box<dyn Session>,
+    desk: Desk<'a>,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+impl<'a> Reader<'a> {
+    fn new(session: Box<dyn Session>, listener: &'a Listener<'a>) -> Reader<'a> {
+        let desk = Desk { log: LogWriter::default(), listener, replies: Vec::new(), end_at: None, closes_input: false };
+        Reader { session, desk, stdout: Lines::new(MAX_LINE_BYTES), stderr: Lines::new(MAX_LINE_BYTES) }
+    }
+
+    fn read(&mut self, stream: Stream, mut bytes: &[u8]) {
+        let (lines, source) = match stream {
+            Stream::Stdout => (&mut self.stdout, Source::Stdout),
+            Stream::Stderr => (&mut self.stderr, Source::Stderr),
+        };
+        while let Some(line) = lines.next(&mut bytes) {
+            hand_over(self.session.as_mut(), source, &line, &mut self.desk);
+        }
+    }
+
+    fn read_socket(&mut self, event: &SocketEvent) {
+        match event {
+            SocketEvent::Opened => self.session.on_open(&mut self.desk),
+            SocketEvent::Frame(frame) => {
+                for line in frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                    self.session.on_line(Source::Socket, line, &mut self.desk);
+                }
+            }
+        }
+    }
+
+    fn finish(mut self, ending: &Ending) -> (Conclusion, LogWriter) {
+        for (lines, source) in [(&mut self.stdout, Source::Stdout), (&mut self.stderr, Source::Stderr)] {
+            if let Some(line) = lines.finish() {
+                hand_over(self.session.as_mut(), source, &line, &mut self.desk);
+            }
+        }
+        let conclusion = self.session.finish(ending, &mut self.desk);
+        (conclusion, self.desk.log)
+    }
+}
+
+fn hand_over(session: &mut dyn Session, source: Source, line: &Line<'_>, desk: &mut Desk<'_>) {
+    match line {
+        Line::Whole(line) => session.on_line(source, line, desk),
+        Line::Oversized { bytes } => session.on_oversized_line(source, *bytes),
+    }
+}
+
+/// What the session sees of the world.
+struct Desk<'a> {
+    log: LogWriter,
+    listener: &'a Listener<'a>,
+    replies: Vec<Vec<u8>>,
+    end_at: Option<Instant>,
+    closes_input: bool,
+}
+
+impl Desk<'_> {
+    /// Bring what the session asked for to the process.
+    fn deliver(&mut self, process: &mut Process, socket: Option<&Socket>) {
+        for reply in self.replies.drain(..) {
+            match socket {
+                Some(socket) => socket.send(reply),
+                None => process.send(&reply),
+            }
+        }
+        if std::mem::take(&mut self.closes_input) {
+            process.close_stdin();
+        }
+    }
+}
+
+impl SessionHost for Desk<'_> {
+    fn event(&mut self, event: SessionEvent<'_>) {
+        self.log.event(event);
+        if let Some(event) = RunEvent::from_session(event) {
+            (self.listener)(&event);
+        }
+    }
+
+    fn reply(&mut self, bytes: Vec<u8>) {
+        self.replies.push(bytes);
+    }
+
+    fn close_input(&mut self) {
+        self.closes_input = true;
+    }
+
+    fn end_within(&mut self, grace: Duration) {
+        self.end_at = Some(Instant::now() + grace);
+    }
+}

@@ -1,0 +1,196 @@
+//! `git-diff`: how large the change is and how it is spread over files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{Artifact, Finding, Judging, VerdictStatus};
+use crate::{store::PATCH_FILE, workspace::FileChange};
+
+/// `config` of `git-diff`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Settings {
+    /// Compare with this commit of the repo instead of the one that the agent started from.
+    base_commit: Option<String>,
+    /// What must hold.
+    assertions: Assertions,
+}
+
+/// Bounds on the change.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Assertions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_files_changed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_lines_added: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_lines_removed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_total_changes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_change_entropy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_change_entropy: Option<f64>,
+}
+
+/// The size and spread of a change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Size {
+    pub(crate) files: u64,
+    pub(crate) added: u64,
+    pub(crate) removed: u64,
+    pub(crate) entropy: f64,
+}
+
+impl Size {
+    /// Add up a change. Binary files count as files, and have no lines.
+    pub(crate) fn of(files: &[FileChange]) -> Size {
+        let added = files.iter().filter_map(|file| file.added).sum();
+        let removed = files.iter().filter_map(|file| file.removed).sum();
+        Size { files: files.len() as u64, added, removed, entropy: entropy(files) }
+    }
+
+    fn total(self) -> u64 {
+        self.added + self.removed
+    }
+}
+
+/// Shannon entropy in bits of the lines changed over the files: 0 when one file has them all.
+fn entropy(files: &[FileChange]) -> f64 {
+    let lines: Vec<u64> = files.iter().map(lines_of).filter(|lines| *lines > 0).collect();
+    let total = lines.iter().sum::<u64>() as f64;
+    let bits: f64 = lines.iter().map(|lines| *lines as f64 / total).map(|share| share * share.log2()).sum();
+    // Of a single file the sum is zero with a minus sign.
+    if bits == 0.0 { 0.0 } else { -bits }
+}
+
+fn lines_of(file: &FileChange) -> u64 {
+    file.added.unwrap_or(0) + file.removed.unwrap_or(0)
+}
+
+pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
+    let other_base;
+    let (base, files) = match &settings.base_commit {
+        None => (judging.workspace.source_commit.as_ref().unwrap_or(&judging.workspace.base_commit), &judging.change.files),
+        Some(commit) => {
+            other_base = judging
+                .workspace
+                .files_since(commit, &judging.change.tree)
+                .await
+                .map_err(|error| format!("cannot compare with base_commit: {error}"))?;
+            (commit, &other_base)
+        }
+    };
+    let size = Size::of(files);
+    let violations = violations(&settings.assertions, size);
+    let mut metrics = metrics(size, files);
+    metrics.insert("base_commit".to_owned(), json!(base));
+    metrics.insert("current_commit".to_owned(), json!(judging.change.head));
+    if !violations.is_empty() {
+        metrics.insert("violations".to_owned(), json!(violations));
+    }
+    let assertions = serde_json::to_value(&settings.assertions).ok().and_then(|value| match value {
+        Value::Object(map) if !map.is_empty() => Some(map),
+        _ => None,
+    });
+    let plural = if size.files == 1 { "file" } else { "files" };
+    let measured = format!("{} {plural} changed (+{}/-{} lines)", size.files, size.added, size.removed);
+    Ok(Finding {
+        status: if violations.is_empty() { VerdictStatus::Passed } else { VerdictStatus::Failed },
+        message: if violations.is_empty() { measured } else { format!("{measured}; {}", violations.join("; ")) },
+        metrics,
+        assertions,
+        artifacts: vec![Artifact {
+            kind: "diff".to_owned(),
+            path: PATCH_FILE.to_owned(),
+            description: "what the agent changed".to_owned(),
+        }],
+    })
+}
+
+fn violations(assertions: &Assertions, size: Size) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut at_most = |name: &str, limit: Option<u64>, value: u64| {
+        if let Some(limit) = limit.filter(|limit| value > *limit) {
+            found.push(format!("{name} is {limit}, found {value}"));
+        }
+    };
+    at_most("max_files_changed", assertions.max_files_changed, size.files);
+    at_most("max_lines_added", assertions.max_lines_added, size.added);
+    at_most("max_lines_removed", assertions.max_lines_removed, size.removed);
+    at_most("max_total_changes", assertions.max_total_changes, size.total());
+    if let Some(limit) = assertions.min_change_entropy.filter(|limit| size.entropy < *limit) {
+        found.push(format!("min_change_entropy is {limit}, found {:.3}", size.entropy));
+    }
+    if let Some(limit) = assertions.max_change_entropy.filter(|limit| size.entropy > *limit) {
+        found.push(format!("max_change_entropy is {limit}, found {:.3}", size.entropy));
+    }
+    found
+}
+
+fn metrics(size: Size, files: &[FileChange]) -> Map<String, Value> {
+    let changed: Vec<Value> = files
+        .iter()
+        .map(|file| {
+            json!({
+                "path": file.path,
+                "additions": file.added,
+                "deletions": file.removed,
+                "changes": file.added.zip(file.removed).map(|(added, removed)| added + removed),
+            })
+        })
+        .collect();
+    [
+        ("files_changed", json!(size.files)),
+        ("lines_added", json!(size.added)),
+        ("lines_removed", json!(size.removed)),
+        ("total_changes", json!(size.total())),
+        ("change_entropy", json!(size.entropy)),
+        ("changed_files", json!(changed)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(added: u64, removed: u64) -> FileChange {
+        FileChange { path: "f".to_owned(), added: Some(added), removed: Some(removed) }
+    }
+
+    #[test]
+    fn entropy_is_zero_for_one_file_and_one_bit_for_two_equal_ones() {
+        assert_eq!(Size::of(&[]).entropy.to_bits(), 0.0_f64.to_bits());
+        assert_eq!(Size::of(&[file(9, 1)]).entropy.to_bits(), 0.0_f64.to_bits());
+        assert!((Size::of(&[file(5, 0), file(0, 5)]).entropy - 1.0).abs() < 1e-12);
+        assert!((Size::of(&[file(3, 0), file(1, 0)]).entropy - 0.811_278).abs() < 1e-6);
+    }
+
+    #[test]
+    fn every_bound_is_checked_at_and_over_it() {
+        let size = Size { files: 2, added: 3, removed: 4, entropy: 1.0 };
+        let at = Assertions {
+            max_files_changed: Some(2),
+            max_lines_added: Some(3),
+            max_lines_removed: Some(4),
+            max_total_changes: Some(7),
+            min_change_entropy: Some(1.0),
+            max_change_entropy: Some(1.0),
+        };
+        assert_eq!(violations(&at, size), Vec::<String>::new());
+        let over = Assertions {
+            max_files_changed: Some(1),
+            max_lines_added: Some(2),
+            max_lines_removed: Some(3),
+            max_total_changes: Some(6),
+            min_change_entropy: Some(1.1),
+            max_change_entropy: Some(0.9),
+        };
+        assert_eq!(violations(&over, size).len(), 6);
+    }
+}

@@ -1,0 +1,162 @@
+//! Git, run as a program: never with the user's or the agent's configuration, so that hooks,
+//! filters and ignore files of either have no say in what is measured.
+
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::{
+    Status,
+    quick::{self, CommandOutput, Environment, QuickCommand, Sink, Source},
+};
+
+use crate::host::Host;
+
+/// Fetching a large repository takes a while; nothing takes longer than this.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Git on one git directory.
+#[derive(Clone, Debug)]
+pub struct Git {
+    git_dir: Utf8PathBuf,
+    work_tree: Option<Utf8PathBuf>,
+    inherited: Arc<BTreeMap<OsString, OsString>>,
+    env: Vec<(String, String)>,
+    config: Configuration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Configuration {
+    /// None but ours.
+    Ours,
+    /// The user's: credential helpers, proxies.
+    User,
+}
+
+/// Git did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// It could not be run.
+    #[error("could not run git")]
+    Run(#[from] proctor_process::Error),
+    /// It said no.
+    #[error("`git {command}` failed: {stderr}")]
+    Failed {
+        /// The subcommand.
+        command: String,
+        /// What it printed.
+        stderr: String,
+    },
+}
+
+impl Git {
+    /// Git on a repository, without looking at its work tree. Variables such as
+    /// `GIT_INDEX_FILE`, which a hook that runs Proctor would hand down, do not come along.
+    pub fn new(host: &Host, git_dir: &Utf8Path) -> Git {
+        let inherited = host.env.iter().filter(|(name, _)| !name.starts_with("GIT_"));
+        Git {
+            git_dir: git_dir.to_owned(),
+            work_tree: None,
+            inherited: Arc::new(inherited.map(|(name, value)| (name.into(), value.into())).collect()),
+            env: Vec::new(),
+            config: Configuration::Ours,
+        }
+    }
+
+    /// The same on another repository.
+    pub fn at(&self, git_dir: &Utf8Path) -> Git {
+        Git { git_dir: git_dir.to_owned(), work_tree: None, ..self.clone() }
+    }
+
+    /// The same with its files in `work_tree`.
+    pub fn with_files(&self, work_tree: &Utf8Path) -> Git {
+        Git { work_tree: Some(work_tree.to_owned()), ..self.clone() }
+    }
+
+    /// The git directory.
+    pub fn dir(&self) -> &Utf8Path {
+        &self.git_dir
+    }
+
+    /// The same with more environment.
+    pub fn with_env(mut self, env: &[(&str, &str)]) -> Git {
+        self.env.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        self
+    }
+
+    /// The same with the user's configuration: to fetch with the user's credentials.
+    pub fn with_user_config(mut self) -> Git {
+        self.config = Configuration::User;
+        self
+    }
+
+    /// Run and give what it printed.
+    pub async fn run<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Result<Vec<u8>, GitError> {
+        let (name, command) = self.command(args);
+        check(&name, quick::output(command, LIMIT).await?)
+    }
+
+    /// Run and give the one line that it printed.
+    pub async fn line<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Result<String, GitError> {
+        let bytes = self.run(args).await?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+    }
+
+    /// Run with standard output going to `file`.
+    pub async fn run_to_file<'a>(&self, args: impl IntoIterator<Item = &'a str>, file: &Utf8Path) -> Result<(), GitError> {
+        let (name, command) = self.command(args);
+        let file = std::fs::File::create(file).map_err(|error| GitError::Failed {
+            command: name.clone(),
+            stderr: format!("{file}: {error}"),
+        })?;
+        check(&name, quick::output(command.stdout(Sink::File(file)), LIMIT).await?)?;
+        Ok(())
+    }
+
+    /// Copy a tree with all that it holds, and nothing else, from another repository.
+    pub async fn copy_tree_from(&self, source: &Git, tree: &str) -> Result<(), GitError> {
+        let (_, pack) = source.command(["pack-objects", "--quiet", "--revs", "--stdout"]);
+        let (_, unpack) = self.command(["index-pack", "--stdin"]);
+        let input = format!("{tree}\n").into_bytes();
+        let (packed, unpacked) = quick::pipeline(pack.stdin(Source::Bytes(input)), unpack, LIMIT).await?;
+        check("pack-objects", packed)?;
+        check("index-pack", unpacked)?;
+        Ok(())
+    }
+
+    fn command<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (String, QuickCommand) {
+        let args: Vec<&str> = args.into_iter().collect();
+        let mut command = QuickCommand::new("git");
+        command.env = Environment::Exactly((*self.inherited).clone());
+        let mut command = command
+            .env("GIT_DIR", &self.git_dir)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("LC_ALL", "C");
+        if let Some(work_tree) = &self.work_tree {
+            command = command.env("GIT_WORK_TREE", work_tree).cwd(work_tree.as_std_path());
+        }
+        match self.config {
+            Configuration::Ours => {
+                command = command
+                    .env("GIT_CONFIG_NOSYSTEM", "1")
+                    .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                    .args(["-c", "core.excludesFile=", "-c", "core.attributesFile=", "-c", "core.hooksPath=/dev/null"])
+                    .args(["-c", "core.quotePath=false", "-c", "gc.auto=0", "-c", "core.autocrlf=false"]);
+            }
+            // A question for a passphrase would wait forever.
+            Configuration::User => command = command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes"),
+        }
+        for (name, value) in &self.env {
+            command = command.env(name, value);
+        }
+        let name = args.first().copied().unwrap_or_default().to_owned();
+        (name, command.args(args))
+    }
+}
+
+fn check(name: &str, output: CommandOutput) -> Result<Vec<u8>, GitError> {
+    if output.status == Status::Code(0) {
+        return Ok(output.stdout);
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(GitError::Failed { command: name.to_owned(), stderr })
+}

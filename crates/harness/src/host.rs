@@ -1,0 +1,62 @@
+//! What the harness may know of the machine and the user. The cli crate fills it in; nothing
+//! below reads the environment by itself.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8PathBuf;
+use proctor_process::Supervisor;
+
+/// The machine and the user, as seen at the start.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// The user's HOME.
+    pub home: Option<Utf8PathBuf>,
+    /// The working directory.
+    pub cwd: Utf8PathBuf,
+    /// Where temporary folders go.
+    pub temp: Utf8PathBuf,
+    /// Where what was found out about CLIs is kept between runs.
+    pub cache: Option<Utf8PathBuf>,
+    /// Whether we are root.
+    pub is_root: bool,
+    /// What watches over the processes that we start.
+    pub supervisor: Supervisor,
+}
+
+/// Variables that agents and evaluators get from the host: where programs are, how text is
+/// encoded, how to reach the network. No secrets, no settings.
+const ALLOWED: &[&str] = &[
+    "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+];
+
+impl Host {
+    /// The allow-listed environment, with a HOME and a folder for temporary files of its own.
+    pub fn clean_env(&self, home: &camino::Utf8Path) -> BTreeMap<String, String> {
+        let mut env: BTreeMap<String, String> = ALLOWED
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), self.env.get(*name)?.clone())))
+            .collect();
+        env.insert("HOME".to_owned(), home.to_string());
+        env.insert("TMPDIR".to_owned(), home.join("tmp").into_string());
+        env.insert("TERM".to_owned(), "xterm-256color".to_owned());
+        env
+    }
+
+    /// Find a program on the host's PATH.
+    pub fn find_program(&self, name: &str) -> Option<Utf8PathBuf> {
+        let path = self.env.get("PATH")?;
+        path.split(':')
+            .filter(|folder| !folder.is_empty())
+            .map(|folder| self.cwd.join(folder).join(name))
+            .find(|candidate| is_executable(candidate))
+    }
+}
+
+fn is_executable(path: &camino::Utf8Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

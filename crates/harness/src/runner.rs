@@ -1,0 +1,150 @@
+//! Runs the trials of one invocation, one after the other, and sums them up.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    event::{Listener, RunEvent},
+    host::Host,
+    plan::TrialPlan,
+    store::{self, Record, RunDir, StoreError, TrialStatus},
+    tree,
+    trial::{self, UsageError},
+    usage::{Usage, Usd},
+};
+
+/// What to run, and where it goes.
+pub struct Run<'a> {
+    /// The trials.
+    pub plans: &'a [TrialPlan],
+    /// The machine.
+    pub host: &'a Host,
+    /// Where run folders are made, unless a test case says so.
+    pub workspace_dir: Utf8PathBuf,
+    /// What becomes of the workspaces.
+    pub workspaces: Workspaces,
+}
+
+/// What becomes of the workspaces of finished trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workspaces {
+    /// They stay in the run's folder.
+    Keep,
+    /// They are removed; the artifacts stay.
+    Delete,
+}
+
+/// A run, summed up: what `--json` prints.
+#[derive(Debug, Serialize)]
+pub struct RunSummary {
+    /// The id of the run.
+    pub run_id: String,
+    /// Its folder.
+    pub run_dir: Utf8PathBuf,
+    /// The worst status of its trials.
+    pub status: TrialStatus,
+    /// Its trials.
+    pub trials: Vec<TrialSummary>,
+}
+
+/// A trial, summed up.
+#[derive(Debug, Serialize)]
+pub struct TrialSummary {
+    /// The agent.
+    pub agent: String,
+    /// The task.
+    pub task: String,
+    /// The number, from 1.
+    pub trial: u32,
+    /// What became of it.
+    pub outcome: crate::outcome::Outcome,
+    /// The verdict.
+    pub status: TrialStatus,
+    /// The path of its record.
+    pub record: Utf8PathBuf,
+    /// What it used; null when unknown.
+    pub usage: Option<Usage>,
+    /// What it cost; null when unknown.
+    pub cost_usd: Option<Usd>,
+}
+
+impl Run<'_> {
+    /// Run all trials. After a cancellation no further trial is started.
+    pub async fn run(&self, listener: &Listener<'_>, cancel: &CancellationToken) -> Result<RunSummary, UsageError> {
+        let run_dir = self.make_folder()?;
+        listener(&RunEvent::RunStarted { run_dir: &run_dir.path, trials: self.plans.len() });
+        let mut trials = Vec::new();
+        for (number, plan) in self.plans.iter().enumerate() {
+            if cancel.is_cancelled() {
+                break;
+            }
+            let folder = self.trial_folder(&run_dir.path, number);
+            let context = trial::Context { host: self.host, run_id: &run_dir.id, folder: &folder, listener, cancel };
+            match trial::run(plan, &context).await {
+                Ok(record) => {
+                    self.tidy(&folder)?;
+                    trials.push(summary(&record, &folder));
+                }
+                Err(error) => {
+                    // Bad input leaves nothing behind; trials that did run keep their records.
+                    let _ = tree::remove(if trials.is_empty() { &run_dir.path } else { &folder });
+                    return Err(error);
+                }
+            }
+        }
+        let status = overall(&trials, cancel.is_cancelled());
+        Ok(RunSummary { run_id: run_dir.id.clone(), run_dir: run_dir.path.clone(), status, trials })
+    }
+
+    fn make_folder(&self) -> Result<RunDir, StoreError> {
+        let case = self.plans.first().map(|plan| &plan.case);
+        let parent = case.and_then(|case| case.workspace_dir.as_ref()).unwrap_or(&self.workspace_dir);
+        let name = case.and_then(|case| case.workspace_name.as_deref()).unwrap_or("run");
+        RunDir::create(parent, name)
+    }
+
+    /// A single trial is the run; several have a folder each, named after their test cases' files.
+    fn trial_folder(&self, run_dir: &Utf8Path, number: usize) -> Utf8PathBuf {
+        if self.plans.len() == 1 {
+            return run_dir.to_owned();
+        }
+        let stem = self.plans[number].case.config_file().file_stem().unwrap_or("trial");
+        run_dir.join(format!("{:02}-{stem}", number + 1))
+    }
+
+    fn tidy(&self, folder: &Utf8Path) -> Result<(), StoreError> {
+        let workspace = folder.join("src-modified");
+        match self.workspaces {
+            Workspaces::Keep => Ok(()),
+            Workspaces::Delete => tree::remove(&workspace).map_err(|source| StoreError { path: workspace, source }),
+        }
+    }
+}
+
+fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
+    TrialSummary {
+        agent: record.agent.kind.clone(),
+        task: record.task.name.clone(),
+        trial: record.trial,
+        outcome: record.outcome,
+        status: record.status,
+        record: folder.join("artifacts").join(store::RECORD_FILE),
+        usage: record.usage.clone(),
+        cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),
+    }
+}
+
+/// Something failed, else something could not be judged, else all passed.
+fn overall(trials: &[TrialSummary], is_cancelled: bool) -> TrialStatus {
+    let any = |status| trials.iter().any(|trial| trial.status == status);
+    if is_cancelled || any(TrialStatus::Interrupted) {
+        TrialStatus::Interrupted
+    } else if any(TrialStatus::Failed) {
+        TrialStatus::Failed
+    } else if any(TrialStatus::Error) {
+        TrialStatus::Error
+    } else {
+        TrialStatus::Passed
+    }
+}

@@ -1,0 +1,100 @@
+//! A WebSocket on loopback for agents that connect to their driver. Connections may come and
+//! go; what is to be sent waits for the next one.
+
+use std::{io, net::SocketAddr};
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::JoinSet,
+};
+use tokio_tungstenite::tungstenite::Message;
+
+/// Frames that may wait for their reader before the agent has to.
+const WAITING_FRAMES: usize = 64;
+
+/// What came in.
+#[derive(Debug)]
+pub enum SocketEvent {
+    /// The agent connected, or connected again.
+    Opened,
+    /// A frame; it may hold several lines.
+    Frame(Vec<u8>),
+}
+
+/// The listening end. Everything ends when it is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    /// Where it listens.
+    pub address: SocketAddr,
+    incoming: mpsc::Receiver<SocketEvent>,
+    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    _task: JoinSet<()>,
+}
+
+impl Socket {
+    /// Listen on a free port of loopback.
+    pub async fn listen() -> io::Result<Socket> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let (events, incoming) = mpsc::channel(WAITING_FRAMES);
+        let (outgoing, replies) = mpsc::unbounded_channel();
+        let mut task = JoinSet::new();
+        task.spawn(serve(listener, events, replies));
+        Ok(Socket { address, incoming, outgoing, _task: task })
+    }
+
+    /// The next thing that comes in. Safe to cancel.
+    pub async fn next(&mut self) -> Option<SocketEvent> {
+        self.incoming.recv().await
+    }
+
+    /// Send one line as a frame, now or when somebody connects.
+    pub fn send(&self, line: Vec<u8>) {
+        // The task ends only with the socket itself.
+        let _ = self.outgoing.send(line);
+    }
+}
+
+/// Serve one connection at a time; the CLI opens the next when it has lost the last.
+async fn serve(
+    listener: TcpListener,
+    events: mpsc::Sender<SocketEvent>,
+    mut replies: mpsc::UnboundedReceiver<Vec<u8>>,
+) {
+    while let Ok((stream, _)) = listener.accept().await {
+        if converse(stream, &events, &mut replies).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Carry frames both ways until the connection ends; `None` when nobody listens any more.
+async fn converse(
+    stream: TcpStream,
+    events: &mpsc::Sender<SocketEvent>,
+    replies: &mut mpsc::UnboundedReceiver<Vec<u8>>,
+) -> Option<()> {
+    let Ok(connection) = tokio_tungstenite::accept_async(stream).await else {
+        return Some(());
+    };
+    events.send(SocketEvent::Opened).await.ok()?;
+    let (mut sink, mut source) = connection.split();
+    loop {
+        tokio::select! {
+            frame = source.next() => match frame {
+                Some(Ok(Message::Text(text))) => events.send(SocketEvent::Frame(text.as_bytes().to_vec())).await.ok()?,
+                Some(Ok(Message::Binary(bytes))) => events.send(SocketEvent::Frame(bytes.to_vec())).await.ok()?,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Some(()),
+                Some(Ok(_)) => {}
+            },
+            reply = replies.recv() => {
+                let text = String::from_utf8_lossy(&reply?).into_owned();
+                if sink.send(Message::text(text)).await.is_err() {
+                    return Some(());
+                }
+            }
+        }
+    }
+}

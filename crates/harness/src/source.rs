@@ -1,0 +1,166 @@
+//! Where a workspace's files come from: a commit of a git repository, local or remote, or a
+//! plain folder.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+
+use crate::{
+    config::{Repo, ResolvedCase},
+    git::{Git, GitError},
+    host::Host,
+};
+
+/// What a workspace is made from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A commit of a git repository on this machine.
+    Git {
+        /// Git on it.
+        git: Git,
+        /// The commit.
+        commit: String,
+        /// The commit's tree.
+        tree: String,
+    },
+    /// A folder that is no git repository.
+    Folder {
+        /// Where it is.
+        path: Utf8PathBuf,
+    },
+}
+
+/// Why a repo cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// There is nothing at the path.
+    #[error("the repo {path} does not exist")]
+    Missing {
+        /// The path.
+        path: Utf8PathBuf,
+    },
+    /// The repo has no such branch, tag or commit.
+    #[error("the repo {repo} has no branch, tag or commit `{revision}`")]
+    UnknownRevision {
+        /// The repo.
+        repo: String,
+        /// What was asked for.
+        revision: String,
+    },
+    /// A branch or commit was asked of a folder that has none.
+    #[error("{path} is not a git repository, so it has no `{revision}`")]
+    NotARepository {
+        /// The folder.
+        path: Utf8PathBuf,
+        /// What was asked for.
+        revision: String,
+    },
+    /// The repo could not be fetched.
+    #[error("could not fetch {url}")]
+    Fetch {
+        /// The URL.
+        url: String,
+        /// What git said.
+        source: GitError,
+    },
+    /// Git failed.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// A file operation failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl SourceError {
+    /// Whether the test case is wrong, rather than the world.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            SourceError::Missing { .. } | SourceError::UnknownRevision { .. } | SourceError::NotARepository { .. }
+        )
+    }
+}
+
+impl Source {
+    /// Find the commit that the test case names; what has to be fetched goes below `private`.
+    pub async fn open(case: &ResolvedCase, host: &Host, private: &Utf8Path) -> Result<Source, SourceError> {
+        let revision = case.commit.as_deref().or(case.branch.as_deref());
+        match &case.repo {
+            Repo::Path(path) => Source::open_path(path, revision, host).await,
+            Repo::Url(url) => match url.strip_prefix("file://") {
+                Some(path) => Source::open_path(Utf8Path::new(path), revision, host).await,
+                None => {
+                    let git = Git::new(host, &private.join("fetched.git"));
+                    fetch(url, revision.unwrap_or("HEAD"), &git).await
+                }
+            },
+        }
+    }
+
+    async fn open_path(path: &Utf8Path, revision: Option<&str>, host: &Host) -> Result<Source, SourceError> {
+        match git_dir_of(path) {
+            Some(git_dir) => {
+                resolve(&Git::new(host, &git_dir), path.as_str(), revision.unwrap_or("HEAD")).await
+            }
+            None if !path.is_dir() => Err(SourceError::Missing { path: path.to_owned() }),
+            None => match revision {
+                Some(revision) => {
+                    Err(SourceError::NotARepository { path: path.to_owned(), revision: revision.to_owned() })
+                }
+                None => Ok(Source::Folder { path: path.to_owned() }),
+            },
+        }
+    }
+
+    /// The tree of another branch, tag or commit of the same repo.
+    pub async fn tree_of(&self, revision: &str) -> Result<String, SourceError> {
+        match self {
+            Source::Git { git, .. } => match resolve(git, git.dir().as_str(), revision).await? {
+                Source::Git { tree, .. } => Ok(tree),
+                Source::Folder { .. } => unreachable!("a commit resolves to a commit"),
+            },
+            Source::Folder { path } => {
+                Err(SourceError::NotARepository { path: path.clone(), revision: revision.to_owned() })
+            }
+        }
+    }
+}
+
+/// The git directory of a checkout or bare repository; a folder *inside* a repository is not one.
+fn git_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
+    let inside = path.join(".git");
+    if inside.exists() {
+        return Some(inside);
+    }
+    let bare = path.join("HEAD").is_file() && path.join("objects").is_dir() && path.join("refs").is_dir();
+    bare.then(|| path.to_owned())
+}
+
+/// Find `revision` as a branch, a remote's branch, a tag or a commit.
+async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, SourceError> {
+    for name in [revision.to_owned(), format!("refs/remotes/origin/{revision}")] {
+        // `--end-of-options`: a name that starts with a dash is a name.
+        let args = ["rev-list", "--max-count=1", "--format=%T", "--end-of-options", &name, "--"];
+        let Ok(printed) = git.line(args).await else { continue };
+        if let Some((commit, tree)) = printed.split_once('\n')
+            && let Some(commit) = commit.strip_prefix("commit ")
+        {
+            return Ok(Source::Git { git: git.clone(), commit: commit.to_owned(), tree: tree.to_owned() });
+        }
+    }
+    Err(SourceError::UnknownRevision { repo: repo.to_owned(), revision: revision.to_owned() })
+}
+
+/// Fetch as little as the server allows: the one commit, else everything.
+async fn fetch(url: &str, revision: &str, git: &Git) -> Result<Source, SourceError> {
+    fs::create_dir_all(git.dir())?;
+    let user = git.clone().with_user_config();
+    user.run(["init", "--quiet", "--bare"]).await?;
+    let one = format!("+{revision}:refs/heads/fetched");
+    let shallow = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", url, &one];
+    if user.run(shallow).await.is_ok() {
+        return resolve(git, url, "refs/heads/fetched").await;
+    }
+    let everything = ["fetch", "--quiet", "--end-of-options", url, "+refs/*:refs/*"];
+    user.run(everything).await.map_err(|source| SourceError::Fetch { url: url.to_owned(), source })?;
+    resolve(git, url, revision).await
+}

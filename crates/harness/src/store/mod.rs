@@ -1,0 +1,145 @@
+//! What is on disk: the run's folder, its lock, and the files in it. Every file that counts is
+//! written whole or not at all.
+
+mod record;
+mod results;
+
+pub use record::{
+    AgentRecord, DiffRecord, HostRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record,
+    ResourceRecord, TaskRecord, TrialStatus, hex,
+};
+pub use results::{AgentResult, Artifacts, Execution, OverallStatus, Results, Summary, TestCaseResult};
+
+use std::{
+    fs::{File, TryLockError},
+    io::{Error, ErrorKind},
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use serde::Serialize;
+
+use crate::tree;
+
+/// The record of a trial, in its artifacts folder.
+pub const RECORD_FILE: &str = "record.json";
+/// The normalised log.
+pub const LOG_FILE: &str = "youbencha-log.json";
+/// The judged results.
+pub const RESULTS_FILE: &str = "results.json";
+/// What the agent changed.
+pub const PATCH_FILE: &str = "git-diff.patch";
+/// The lock of a run's folder, and of a trial's folder for temporary files.
+pub const LOCK_FILE: &str = ".lock";
+
+/// A run's folder could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to {path}")]
+pub struct StoreError {
+    /// Where.
+    pub path: Utf8PathBuf,
+    /// Why.
+    pub source: Error,
+}
+
+/// The folder of a run, locked while we live.
+#[derive(Debug)]
+pub struct RunDir {
+    /// The id of the run.
+    pub id: String,
+    /// The folder.
+    pub path: Utf8PathBuf,
+    _lock: File,
+}
+
+impl RunDir {
+    /// Make `<parent>/<name>-<id>`. The id starts with the time, so that folders sort; making the
+    /// folder is what makes it unique.
+    pub fn create(parent: &Utf8Path, name: &str) -> Result<RunDir, StoreError> {
+        let failed = |path: &Utf8Path| {
+            let path = path.to_owned();
+            move |source| StoreError { path, source }
+        };
+        fs::create_dir_all(parent).map_err(failed(parent))?;
+        loop {
+            let id = new_id();
+            let path = parent.join(format!("{name}-{id}"));
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    let lock = lock(&path).map_err(failed(&path))?;
+                    return Ok(RunDir { id, path, _lock: lock });
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&path)(error)),
+            }
+        }
+    }
+}
+
+/// A sortable id: the time to the second, and random digits.
+pub fn new_id() -> String {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let random = uuid::Uuid::now_v7().simple().to_string();
+    format!("{now}-{}", &random[random.len() - 8..])
+}
+
+/// Lock a folder of ours. The system gives the lock back when its holder dies.
+pub fn lock(folder: &Utf8Path) -> std::io::Result<File> {
+    let file = File::create(folder.join(LOCK_FILE))?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::Error(error) => error,
+        TryLockError::WouldBlock => Error::new(ErrorKind::ResourceBusy, "another process holds the lock"),
+    })?;
+    Ok(file)
+}
+
+/// Whether a living process holds the lock of a folder. A folder without a lock file is being
+/// made just now, or is none of ours: it counts as held.
+pub fn is_locked(folder: &Utf8Path) -> bool {
+    !File::open(folder.join(LOCK_FILE)).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+/// Write a JSON file whole or not at all.
+pub fn write_json(path: &Utf8Path, value: &impl Serialize) -> Result<(), StoreError> {
+    let failed = |source| StoreError { path: path.to_owned(), source };
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
+    bytes.push(b'\n');
+    tree::write_atomically(path.as_std_path(), &bytes).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::try_from(dir.path().to_owned()).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn two_runs_in_the_same_instant_have_folders_of_their_own() {
+        let (_dir, parent) = folder();
+        let runs: Vec<RunDir> = (0..50).map(|_| RunDir::create(&parent, "run").unwrap()).collect();
+        let mut ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 50);
+    }
+
+    #[test]
+    fn a_lock_is_held_while_its_holder_lives() {
+        let (_dir, parent) = folder();
+        let run = RunDir::create(&parent, "run").unwrap();
+        let path = run.path.clone();
+        assert!(is_locked(&path));
+        drop(run);
+        assert!(!is_locked(&path));
+    }
+
+    #[test]
+    fn a_folder_without_a_lock_file_is_left_alone() {
+        let (_dir, parent) = folder();
+        assert!(is_locked(&parent));
+    }
+}

@@ -1,0 +1,297 @@
+//! `record.json`: everything that is known of one trial, and where each figure came from.
+//! It is written when the trial starts, as interrupted, and again when it ends: a trial that
+//! was killed has a record too.
+
+use std::io::Read;
+
+use camino::Utf8Path;
+use proctor_process::{Capture, Report};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    evaluate::{Size, Verdict},
+    outcome::{EndedBy, Ending, Outcome},
+    session::{Counts, LogError},
+    usage::Usage,
+    workspace::Change,
+};
+
+/// The version of the record's format.
+pub const RECORD_VERSION: &str = "1.0.0";
+
+/// One trial.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// The version of this format.
+    pub version: String,
+    /// The run that the trial belongs to.
+    pub run_id: String,
+    /// The number of the trial, from 1.
+    pub trial: u32,
+    /// What became of the trial.
+    pub outcome: Outcome,
+    /// The trial's verdict as a whole.
+    pub status: TrialStatus,
+    /// The contender.
+    pub agent: AgentRecord,
+    /// What was asked.
+    pub task: TaskRecord,
+    /// When the trial started.
+    pub started_at: String,
+    /// When it ended; absent while it runs, or when Proctor was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<String>,
+    /// How long it took, preparation and judging included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// The agent's process; absent when none was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessRecord>,
+    /// What it used; absent when unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The agent's own id of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Turns, by the agent's account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// What was counted in its output.
+    pub counts: Counts,
+    /// What it changed; absent when that could not be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<DiffRecord>,
+    /// What the evaluators said.
+    pub verdicts: Vec<Verdict>,
+    /// What went wrong.
+    pub errors: Vec<LogError>,
+    /// What was noticed and is no error.
+    pub notes: Vec<String>,
+    /// Where it ran.
+    pub host: HostRecord,
+    /// The version of Proctor.
+    pub proctor_version: String,
+}
+
+/// The trial's verdict as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialStatus {
+    /// The agent completed and every evaluator passed.
+    Passed,
+    /// The agent or an evaluator failed.
+    Failed,
+    /// Nothing can be said of the agent: infrastructure or an evaluator broke.
+    Error,
+    /// The run was ended before the trial was.
+    Interrupted,
+}
+
+impl TrialStatus {
+    /// The word used in files and on the screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TrialStatus::Passed => "passed",
+            TrialStatus::Failed => "failed",
+            TrialStatus::Error => "error",
+            TrialStatus::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The contender.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRecord {
+    /// `agent.type`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The version that the agent itself told, else the one its program told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The adapter's version: that of Proctor.
+    pub adapter_version: String,
+    /// The program that was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The model that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_requested: Option<String>,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Where its credentials came from; never what they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<String>,
+}
+
+/// What was asked.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskRecord {
+    /// The test case's name.
+    pub name: String,
+    /// The test case's file.
+    pub config_file: String,
+    /// The SHA-256 of that file.
+    pub config_hash: String,
+    /// The repo, as written.
+    pub repo: String,
+    /// The branch, as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that was checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The tree of that commit: the content that the agent started from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
+    /// The SHA-256 of the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_hash: Option<String>,
+}
+
+/// The agent's process.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessRecord {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// How long it ran.
+    pub duration_ms: u64,
+    /// Its exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that killed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Why Proctor ended it, when Proctor did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<EndedBy>,
+    /// Processes that it left behind and that were ended.
+    pub leaked: Vec<String>,
+    /// What it took of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRecord>,
+    /// What it printed.
+    pub output: OutputRecord,
+}
+
+impl ProcessRecord {
+    /// The record of a process that has ended.
+    pub fn of(report: &Report, argv: Vec<String>, ending: &Ending, capture: &Capture) -> ProcessRecord {
+        let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        ProcessRecord {
+            argv,
+            duration_ms: millis(report.duration),
+            exit_code: ending.code,
+            signal: ending.signal,
+            ended_by: ending.ended_by,
+            leaked: report.leaked.iter().map(|leak| leak.name.clone()).collect(),
+            resources: report.usage.map(|usage| ResourceRecord {
+                cpu_user_ms: millis(usage.cpu_user),
+                cpu_system_ms: millis(usage.cpu_system),
+                max_rss_bytes: usage.max_rss_bytes,
+            }),
+            output: OutputRecord {
+                stdout_bytes: report.stdout_bytes,
+                stderr_bytes: report.stderr_bytes,
+                transcript_truncated: capture.truncated(),
+                raw_truncated: capture.raw_truncated(),
+            },
+        }
+    }
+}
+
+/// What a process tree took of the machine.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceRecord {
+    /// Processor time in user mode.
+    pub cpu_user_ms: u64,
+    /// Processor time in the kernel.
+    pub cpu_system_ms: u64,
+    /// The largest resident size of any one process.
+    pub max_rss_bytes: u64,
+}
+
+/// How much was printed, and what of it is on disk.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OutputRecord {
+    /// Bytes on standard output.
+    pub stdout_bytes: u64,
+    /// Bytes on standard error.
+    pub stderr_bytes: u64,
+    /// Whether the terminal log was cut.
+    pub transcript_truncated: bool,
+    /// Whether the raw logs were cut.
+    pub raw_truncated: bool,
+}
+
+/// What an agent changed.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DiffRecord {
+    /// Files changed.
+    pub files_changed: u64,
+    /// Lines added.
+    pub lines_added: u64,
+    /// Lines removed.
+    pub lines_removed: u64,
+    /// The tree of the workspace as the agent left it.
+    pub tree: String,
+    /// The SHA-256 of the patch.
+    pub patch_hash: String,
+}
+
+impl DiffRecord {
+    /// The record of a change whose patch is in `patch`.
+    pub fn of(change: &Change, patch: &Utf8Path) -> std::io::Result<DiffRecord> {
+        let size = Size::of(&change.files);
+        let patch_hash = hash_file(patch)?;
+        Ok(DiffRecord {
+            files_changed: size.files,
+            lines_added: size.added,
+            lines_removed: size.removed,
+            tree: change.tree.clone(),
+            patch_hash,
+        })
+    }
+}
+
+/// The SHA-256 of a file of any size.
+fn hash_file(path: &Utf8Path) -> std::io::Result<String> {
+    let mut file = fs_err::File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The machine.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HostRecord {
+    /// The operating system.
+    pub os: String,
+    /// The processor.
+    pub arch: String,
+    /// Processors that could be used.
+    pub cpus: usize,
+}
+
+impl HostRecord {
+    /// This machine.
+    pub fn this() -> HostRecord {
+        HostRecord {
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}

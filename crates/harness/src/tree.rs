@@ -1,0 +1,142 @@
+//! Folders as wholes: copying, moving, removing, walking. Symbolic links are taken as links,
+//! never followed, and names may be any bytes.
+
+use std::{
+    io::{Error, ErrorKind, Result, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+/// Copy the folder `from` to `to`: files with their modes, links as links.
+/// Sockets, pipes and devices are left out: they mean nothing in a copy.
+pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+    copy_where(from.as_ref(), to.as_ref(), &|_| true)
+}
+
+/// Copy as [`copy`] does, leaving out what `keep` refuses by its path.
+pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let path = entry.path();
+        if !keep(&path) {
+            continue;
+        }
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_where(&path, &target, keep)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&path)?, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Move `from` to `to`, also from one file system to another.
+pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+            if from.is_dir() {
+                copy(from, to)?;
+                remove(from)
+            } else {
+                fs::copy(from, to)?;
+                fs::remove_file(from)
+            }
+        }
+        other => other,
+    }
+}
+
+/// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
+pub fn remove(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            walk(path, &mut |folder| {
+                fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
+            })?;
+            fs::remove_dir_all(path)
+        }
+        other => other,
+    }
+}
+
+/// The folder `root` and every folder below it, parents first; what is inside a `.git` is left out.
+pub fn folders(root: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    walk(root.as_ref(), &mut |folder| {
+        found.push(folder.to_owned());
+        Ok(())
+    })?;
+    found.retain(|folder| !folder.components().any(|part| part.as_os_str() == ".git"));
+    Ok(found)
+}
+
+/// Visit `folder` and every folder below it; each is visited before it is read.
+fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
+    visit(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), visit)?;
+        }
+    }
+    Ok(())
+}
+
+/// Write a file so that it is either there whole or not at all, also after a power cut.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// The same for what is not in memory as a whole.
+pub fn write_with(path: &Path, write: impl FnOnce(&mut std::fs::File) -> Result<()>) -> Result<()> {
+    let folder = path.parent().ok_or_else(|| Error::other("a file has a folder"))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    write(file.as_file_mut())?;
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.as_file().sync_data()?;
+    file.persist(path)?;
+    fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_keeps_links_modes_and_odd_names() {
+        use std::os::unix::ffi::OsStrExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let odd = std::ffi::OsStr::from_bytes(b"caf\xe9");
+        std::fs::create_dir_all(from.join("sub")).unwrap();
+        std::fs::write(from.join("sub").join(odd), "x").unwrap();
+        std::fs::set_permissions(from.join("sub").join(odd), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink("nowhere", from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(std::fs::read_link(to.join("link")).unwrap(), Path::new("nowhere"));
+        let copied = std::fs::metadata(to.join("sub").join(odd)).unwrap();
+        assert_eq!(copied.permissions().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn removing_takes_what_was_made_read_only_and_what_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let locked = dir.path().join("locked");
+        std::fs::create_dir_all(locked.join("in")).unwrap();
+        std::fs::write(locked.join("in/file"), "x").unwrap();
+        std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o500)).unwrap();
+        remove(&locked).unwrap();
+        assert!(!locked.exists());
+        remove(&locked).unwrap();
+    }
+}

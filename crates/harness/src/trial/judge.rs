@@ -1,0 +1,62 @@
+//! Judging a trial: what changed, what the evaluators say, what that makes of the whole.
+
+use super::{Ran, Trial, chain};
+use crate::{
+    evaluate::{Judging, Verdict, VerdictStatus},
+    event::{Phase, RunEvent},
+    outcome::Outcome,
+    session::LogError,
+    store::{self, TrialStatus},
+};
+
+impl Trial<'_> {
+    /// Compare with the baseline and let the evaluators judge. Infrastructure is never judged.
+    pub(super) async fn judge(&mut self, ran: &Ran) {
+        let outcome = ran.conclusion.outcome;
+        if let Some(workspace) = &self.workspace {
+            match workspace.change(&self.artifacts.join(store::PATCH_FILE)).await {
+                Ok(change) => {
+                    self.record.notes.extend(change.notes.iter().cloned());
+                    self.record.diff = store::DiffRecord::of(&change, &self.artifacts.join(store::PATCH_FILE)).ok();
+                    self.change = Some(change);
+                }
+                Err(error) => self.record.errors.push(LogError::new("DIFF_FAILED", chain(&error))),
+            }
+        }
+        self.phase(Phase::Judging);
+        for (number, evaluator) in self.plan.evaluators.iter().enumerate() {
+            let verdict = match (&self.workspace, &self.change) {
+                _ if outcome.is_infrastructure() => evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str())),
+                _ if self.context.cancel.is_cancelled() => evaluator.skipped("not judged: the run was interrupted"),
+                (Some(workspace), Some(change)) => {
+                    let judging = Judging {
+                        workspace,
+                        change,
+                        artifacts: &self.artifacts,
+                        scratch: &self.private,
+                        host: self.context.host,
+                        cancel: self.context.cancel,
+                    };
+                    evaluator.judge(&judging, number + 1).await
+                }
+                _ => evaluator.skipped("not judged: the agent's change is not known"),
+            };
+            (self.context.listener)(&RunEvent::Judged(&verdict));
+            self.record.verdicts.push(verdict);
+        }
+    }
+}
+
+/// The verdict on the trial as a whole. The agent's own failure counts, whatever the evaluators say.
+pub(super) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
+    let any = |status| verdicts.iter().any(|verdict| verdict.status == status);
+    match outcome {
+        Outcome::Interrupted => TrialStatus::Interrupted,
+        outcome if outcome.is_infrastructure() => TrialStatus::Error,
+        Outcome::Completed if any(VerdictStatus::Failed) => TrialStatus::Failed,
+        Outcome::Completed if is_cancelled => TrialStatus::Interrupted,
+        Outcome::Completed if any(VerdictStatus::Error) || any(VerdictStatus::Skipped) => TrialStatus::Error,
+        Outcome::Completed => TrialStatus::Passed,
+        _ => TrialStatus::Failed,
+    }
+}

@@ -1,0 +1,325 @@
+//! One trial, top to bottom: prepare, run, compare, judge, record.
+
+mod judge;
+mod prepare;
+mod run;
+
+use std::{collections::BTreeMap, time::Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use self::{judge::status, prepare::NotRun};
+use crate::{
+    agent::{Launch, LaunchError},
+    area::Area,
+    config::{PromptFileError, Reference, Repo},
+    event::{Listener, Phase, RunEvent, TrialName},
+    host::Host,
+    log::{Account, Contender, LogWriter, Times},
+    outcome::{Ending, Outcome},
+    plan::TrialPlan,
+    session::{Conclusion, Counts},
+    socket::Socket,
+    source::SourceError,
+    store::{self, Record, Results, StoreError, TrialStatus},
+    tree,
+    workspace::{Change, Workspace},
+};
+
+/// The version that adapters tell: they are part of Proctor.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a trial needs to know of its run.
+pub struct Context<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// The id of the run.
+    pub run_id: &'a str,
+    /// The trial's own folder in the run's.
+    pub folder: &'a Utf8Path,
+    /// Who is told.
+    pub listener: &'a Listener<'a>,
+    /// Cancelled when the run is.
+    pub cancel: &'a CancellationToken,
+}
+
+/// The input is bad in a way that only shows when it is used. Nothing was run.
+#[derive(Debug, thiserror::Error)]
+pub enum UsageError {
+    /// The repo is not what the test case says.
+    #[error("{config_file}: {source}")]
+    Source {
+        /// The test case.
+        config_file: Utf8PathBuf,
+        /// What is wrong.
+        source: SourceError,
+    },
+    /// The prompt file is not what the test case says.
+    #[error("{config_file}: {source}")]
+    Prompt {
+        /// The test case.
+        config_file: Utf8PathBuf,
+        /// What is wrong.
+        source: PromptFileError,
+    },
+    /// The agent cannot be launched as configured.
+    #[error("{config_file}: {source}")]
+    Launch {
+        /// The test case.
+        config_file: Utf8PathBuf,
+        /// What is wrong.
+        source: LaunchError,
+    },
+    /// The run's folder cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl UsageError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            UsageError::Source { source: SourceError::UnknownRevision { .. }, .. } => {
+                Some("`git branch -a` and `git tag` in the repo list what there is".to_owned())
+            }
+            UsageError::Launch { source, .. } => source.hint.clone(),
+            UsageError::Store(_) => Some("choose a folder that you may write to with `workspace_dir`".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Run one trial. Whatever happens to the agent, there is a record; only bad input is an error.
+pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, UsageError> {
+    let mut trial = Trial::begin(plan, context)?;
+    let ran = match trial.prepare().await {
+        Ok(ready) => trial.drive(ready).await,
+        Err(NotRun::Usage(error)) => return Err(error),
+        Err(NotRun::Infrastructure(outcome, error)) => trial.not_run(outcome, error),
+    };
+    trial.judge(&ran).await;
+    trial.end(ran)
+}
+
+/// A trial under way.
+struct Trial<'a> {
+    plan: &'a TrialPlan,
+    context: &'a Context<'a>,
+    clock: Instant,
+    record: Record,
+    artifacts: Utf8PathBuf,
+    private: Utf8PathBuf,
+    area: Option<Area>,
+    workspace: Option<Workspace>,
+    change: Option<Change>,
+}
+
+/// An agent that can be started.
+struct Ready {
+    launch: Launch,
+    socket: Option<Socket>,
+    workspace: Utf8PathBuf,
+}
+
+/// What the agent's part came to.
+struct Ran {
+    conclusion: Conclusion,
+    ending: Ending,
+    log: LogWriter,
+    completed_at: Timestamp,
+    duration_ms: u64,
+}
+
+impl<'a> Trial<'a> {
+    /// Make the trial's folders and its first record: should Proctor be killed, that one stays.
+    fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, UsageError> {
+        (context.listener)(&RunEvent::TrialStarted(TrialName { agent: plan.adapter.name(), task: &plan.case.name, trial: 1 }));
+        let artifacts = context.folder.join("artifacts");
+        let private = context.folder.join(".trial");
+        for folder in [artifacts.join("raw"), logs_folder(&artifacts, plan), private.clone()] {
+            fs::create_dir_all(&folder).map_err(|source| StoreError { path: folder, source })?;
+        }
+        let trial = Trial {
+            plan,
+            context,
+            clock: Instant::now(),
+            record: first_record(plan, context),
+            artifacts,
+            private,
+            area: None,
+            workspace: None,
+            change: None,
+        };
+        trial.write_record()?;
+        Ok(trial)
+    }
+
+    fn phase(&self, phase: Phase) {
+        (self.context.listener)(&RunEvent::Phase(phase));
+    }
+
+    /// Write everything down and clean up.
+    fn end(mut self, ran: Ran) -> Result<Record, UsageError> {
+        let outcome = match ran.conclusion.outcome {
+            Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => Outcome::Interrupted,
+            other => other,
+        };
+        let record = &mut self.record;
+        record.outcome = outcome;
+        record.status = status(outcome, &record.verdicts, self.context.cancel.is_cancelled());
+        record.usage.clone_from(&ran.conclusion.usage);
+        record.session_id.clone_from(&ran.conclusion.session_id);
+        record.turns = ran.conclusion.turns;
+        record.counts = ran.conclusion.counts;
+        record.agent.model.clone_from(&ran.conclusion.model);
+        if ran.conclusion.version.is_some() {
+            record.agent.version.clone_from(&ran.conclusion.version);
+        }
+        let account = self.account(&ran);
+        let exit_code = account.execution.exit_code;
+        self.record.errors.splice(0..0, account.errors.iter().cloned());
+        self.write_log(ran.log, &account)?;
+        self.keep_workspace()?;
+        let record = &mut self.record;
+        record.completed_at = Some(Timestamp::now().to_string());
+        record.duration_ms = Some(millis(self.clock.elapsed()));
+        let results = Results::of(record, test_case(self.plan, record), exit_code);
+        store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results)?;
+        self.write_record()?;
+        (self.context.listener)(&RunEvent::TrialEnded(&self.record));
+        Ok(self.record)
+    }
+
+    fn account(&self, ran: &Ran) -> Account {
+        let environment = BTreeMap::from([
+            ("os".to_owned(), self.record.host.os.clone().into()),
+            ("arch".to_owned(), self.record.host.arch.clone().into()),
+            ("proctor_version".to_owned(), VERSION.into()),
+            ("working_directory".to_owned(), self.context.folder.join("src-modified").into_string().into()),
+        ]);
+        let contender = Contender {
+            name: self.plan.adapter.name(),
+            version: self.record.agent.version.as_deref(),
+            adapter_version: VERSION,
+            provider: self.plan.adapter.provider(),
+            model: self.plan.agent.model(),
+            parameters: self.plan.agent.parameters(),
+            environment,
+        };
+        let started = ran.completed_at - jiff::SignedDuration::from_millis(i64::try_from(ran.duration_ms).unwrap_or(0));
+        let times = Times {
+            started_at: Some(started.to_string()),
+            completed_at: Some(ran.completed_at.to_string()),
+            duration_ms: Some(ran.duration_ms),
+        };
+        Account::new(ran.conclusion.clone(), contender, &ran.ending, times)
+    }
+
+    fn write_log(&self, log: LogWriter, account: &Account) -> Result<(), StoreError> {
+        let path = self.artifacts.join(store::LOG_FILE);
+        let written = tree::write_with(path.as_std_path(), |file| log.finish(account, file));
+        written.map_err(|source| StoreError { path, source })
+    }
+
+    /// Move the workspace to where users look for it, and remove all that was only ours.
+    fn keep_workspace(&mut self) -> Result<(), StoreError> {
+        let failed = |path: &Utf8Path| {
+            let path = path.to_owned();
+            move |source| StoreError { path, source }
+        };
+        if let Some(workspace) = self.workspace.take() {
+            let to = self.context.folder.join("src-modified");
+            tree::rename(&workspace.path, &to).map_err(failed(&to))?;
+        }
+        self.area = None;
+        tree::remove(&self.private).map_err(failed(&self.private))
+    }
+
+    fn write_record(&self) -> Result<(), StoreError> {
+        store::write_json(&self.artifacts.join(store::RECORD_FILE), &self.record)
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn logs_folder(artifacts: &Utf8Path, plan: &TrialPlan) -> Utf8PathBuf {
+    artifacts.join(format!("{}-logs", plan.adapter.name()))
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn test_case(plan: &TrialPlan, record: &Record) -> store::TestCaseResult {
+    store::TestCaseResult {
+        name: record.task.name.clone(),
+        description: plan.case.description.clone(),
+        config_file: record.task.config_file.clone(),
+        config_hash: record.task.config_hash.clone(),
+        repo: record.task.repo.clone(),
+        branch: record.task.branch.clone(),
+        commit: record.task.commit.clone(),
+        expected_branch: match &plan.case.reference {
+            Some(Reference::Branch(branch)) => Some(branch.clone()),
+            _ => None,
+        },
+    }
+}
+
+fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
+    Record {
+        version: store::RECORD_VERSION.to_owned(),
+        run_id: context.run_id.to_owned(),
+        trial: 1,
+        outcome: Outcome::Interrupted,
+        status: TrialStatus::Interrupted,
+        agent: store::AgentRecord {
+            kind: plan.adapter.name().to_owned(),
+            version: None,
+            adapter_version: VERSION.to_owned(),
+            program: None,
+            model_requested: plan.agent.model().map(str::to_owned),
+            model: None,
+            credentials: None,
+        },
+        task: store::TaskRecord {
+            name: plan.case.name.clone(),
+            config_file: plan.case.config_file().to_string(),
+            config_hash: plan.case.config_hash.clone(),
+            repo: match &plan.case.repo {
+                Repo::Url(url) => url.clone(),
+                Repo::Path(path) => path.to_string(),
+            },
+            branch: plan.case.branch.clone(),
+            commit: None,
+            tree: None,
+            prompt_hash: None,
+        },
+        started_at: Timestamp::now().to_string(),
+        completed_at: None,
+        duration_ms: None,
+        process: None,
+        usage: None,
+        session_id: None,
+        turns: None,
+        counts: Counts::default(),
+        diff: None,
+        verdicts: Vec::new(),
+        errors: Vec::new(),
+        notes: Vec::new(),
+        host: store::HostRecord::this(),
+        proctor_version: VERSION.to_owned(),
+    }
+}

@@ -1,0 +1,291 @@
+//! The agent's workspace: one commit of the repo without history or remotes, and the baseline
+//! that its work is compared with. The baseline is a git directory of our own, outside the
+//! agent's reach, so the change is known whatever the agent did to `.git`.
+
+use std::path::PathBuf;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+
+use crate::{
+    git::{Git, GitError},
+    host::Host,
+    source::{Source, SourceError},
+    tree,
+};
+
+/// Who our commits are by: fixed, so that the same tree gives the same commit.
+const IDENTITY: &[(&str, &str)] = &[
+    ("GIT_AUTHOR_NAME", "proctor"),
+    ("GIT_AUTHOR_EMAIL", "proctor@localhost"),
+    ("GIT_AUTHOR_DATE", "2000-01-01T00:00:00Z"),
+    ("GIT_COMMITTER_NAME", "proctor"),
+    ("GIT_COMMITTER_EMAIL", "proctor@localhost"),
+    ("GIT_COMMITTER_DATE", "2000-01-01T00:00:00Z"),
+];
+
+/// A workspace that an agent works in.
+#[derive(Debug)]
+pub struct Workspace {
+    /// Where the agent works.
+    pub path: Utf8PathBuf,
+    /// The commit of the source that was checked out, when the source has commits.
+    pub source_commit: Option<String>,
+    /// The one commit of the workspace.
+    pub base_commit: String,
+    /// The tree of that commit.
+    pub base_tree: String,
+    /// Git on the baseline, with the workspace's files.
+    git: Git,
+    source: Source,
+}
+
+/// Why a workspace could not be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The repo could not be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// Git failed.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// A file operation failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// What an agent changed.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The tree of the workspace as the agent left it, ignored files left out.
+    pub tree: String,
+    /// One entry for each changed file.
+    pub files: Vec<FileChange>,
+    /// The workspace's own HEAD, when there is still one.
+    pub head: Option<String>,
+    /// What was noticed on the way.
+    pub notes: Vec<String>,
+}
+
+/// What happened to one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// Its path (the new one, when it was renamed).
+    pub path: String,
+    /// Lines added; `None` for a binary file.
+    pub added: Option<u64>,
+    /// Lines removed; `None` for a binary file.
+    pub removed: Option<u64>,
+}
+
+impl Workspace {
+    /// Make the workspace `path` from `source`; the baseline goes to `private`.
+    pub async fn create(
+        source: Source,
+        host: &Host,
+        path: &Utf8Path,
+        private: &Utf8Path,
+    ) -> Result<Workspace, WorkspaceError> {
+        let baseline = private.join("baseline.git");
+        make_git_dir(&baseline)?;
+        fs::create_dir_all(path)?;
+        let git = Git::new(host, &baseline).with_files(path);
+        let (source_commit, base_tree) = match &source {
+            Source::Git { git: from, commit, tree } => {
+                git.copy_tree_from(from, tree).await?;
+                (Some(commit.clone()), tree.clone())
+            }
+            Source::Folder { path: folder } => {
+                tree::copy(folder, path)?;
+                git.run(["add", "--all", "--force"]).await?;
+                (None, git.line(["write-tree"]).await?)
+            }
+        };
+        let message = source_commit.as_deref().unwrap_or("a folder");
+        let base_commit = git
+            .clone()
+            .with_env(IDENTITY)
+            .line(["commit-tree", "-m", &format!("Base of the trial: {message}"), &base_tree])
+            .await?;
+        fs::write(baseline.join("refs/heads/main"), format!("{base_commit}\n"))?;
+        // `read-tree` leaves no reflog and no ORIG_HEAD: the workspace has one commit and no past.
+        git.run(["read-tree", "-u", "--reset", &base_commit]).await?;
+        tree::copy(&baseline, &path.join(".git"))?;
+        Ok(Workspace { path: path.to_owned(), source_commit, base_commit, base_tree, git, source })
+    }
+
+    /// What the agent changed, written as a patch to `patch`.
+    pub async fn change(&self, patch: &Utf8Path) -> Result<Change, WorkspaceError> {
+        let git = &self.git;
+        let mut notes = Vec::new();
+        self.stage(&mut notes).await?;
+        let base = self.base_commit.as_str();
+        let diff = ["diff", "--cached", "--find-renames", "--no-ext-diff", "--no-textconv"];
+        let patch_args = diff.into_iter().chain(["--binary", "--full-index", base]);
+        let numstat_args = diff.into_iter().chain(["--numstat", "-z", base]);
+        let (written, numstat, tree, head) = tokio::join!(
+            git.run_to_file(patch_args, patch),
+            git.run(numstat_args),
+            git.line(["write-tree"]),
+            self.head(),
+        );
+        written?;
+        Ok(Change { tree: tree?, files: parse_numstat(&numstat?), head, notes })
+    }
+
+    /// Bring our own index in step with the workspace.
+    async fn stage(&self, notes: &mut Vec<String>) -> Result<(), WorkspaceError> {
+        let git = &self.git;
+        let added = git.run(["add", "--all", "--ignore-errors"]).await;
+        if added.is_ok() && !self.has_new_gitlinks().await? {
+            return Ok(());
+        }
+        // A repository made inside the workspace would be added as a mere link, or not at all.
+        let nested = NestedRepos::hide(&self.path, &git.dir().join("hidden"))?;
+        for (git, _) in &nested.moved {
+            notes.push(format!("the agent made a git repository at {}; its files count as files", git.display()));
+        }
+        git.run(["read-tree", &self.base_commit]).await?;
+        git.run(["add", "--all", "--ignore-errors"]).await.or_else(|error| {
+            notes.push(format!("not every file could be read: {error}"));
+            Ok::<_, WorkspaceError>(Vec::new())
+        })?;
+        nested.restore()?;
+        Ok(())
+    }
+
+    async fn has_new_gitlinks(&self) -> Result<bool, WorkspaceError> {
+        let raw = self
+            .git
+            .run(["diff", "--cached", "--raw", "-z", "--no-renames", "--diff-filter=AT", &self.base_commit])
+            .await?;
+        Ok(raw.split(|byte| *byte == 0).any(|field| {
+            field.starts_with(b":") && field.split(|byte| *byte == b' ').nth(1) == Some(b"160000")
+        }))
+    }
+
+    /// The agent's own HEAD. Nothing in the agent's git config can make `rev-parse` run a program.
+    async fn head(&self) -> Option<String> {
+        let git = self.git.at(&self.path.join(".git"));
+        git.line(["rev-parse", "--verify", "--quiet", "HEAD"]).await.ok()
+    }
+
+    /// Put the files of `tree` into the new folder `to`: what judges work on.
+    pub async fn clean_copy(&self, tree: &str, to: &Utf8Path) -> Result<(), WorkspaceError> {
+        fs::create_dir_all(to)?;
+        let index = self.git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
+        let git = self.git.with_files(to).with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+        git.run(["read-tree", "-u", "--reset", tree]).await?;
+        fs::remove_file(&index)?;
+        Ok(())
+    }
+
+    /// The lines and files between another commit of the source and the agent's work.
+    pub async fn files_since(&self, commit: &str, tree: &str) -> Result<Vec<FileChange>, WorkspaceError> {
+        let git = &self.git;
+        let tree_of_commit = self.source.tree_of(commit).await?;
+        if let Source::Git { git: from, .. } = &self.source {
+            git.copy_tree_from(from, &tree_of_commit).await?;
+        }
+        let numstat = git
+            .run(["diff", "--find-renames", "--no-ext-diff", "--no-textconv", "--numstat", "-z", &tree_of_commit, tree])
+            .await?;
+        Ok(parse_numstat(&numstat))
+    }
+
+    /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.
+    pub async fn reference_patch(&self, reference: &str, patch: &Utf8Path) -> Result<(), WorkspaceError> {
+        let git = &self.git;
+        let tree = self.source.tree_of(reference).await?;
+        if let Source::Git { git: from, .. } = &self.source {
+            git.copy_tree_from(from, &tree).await?;
+        }
+        git.run_to_file(["diff", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", &self.base_tree, &tree], patch)
+            .await?;
+        Ok(())
+    }
+}
+
+/// The least that git takes for a repository. `git init` would copy templates and hooks.
+fn make_git_dir(path: &Utf8Path) -> std::io::Result<()> {
+    fs::create_dir_all(path.join("objects"))?;
+    fs::create_dir_all(path.join("refs/heads"))?;
+    fs::write(path.join("HEAD"), "ref: refs/heads/main\n")?;
+    fs::write(
+        path.join("config"),
+        "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
+    )
+}
+
+/// Read `git diff --numstat -z`: `added TAB removed TAB path NUL`, or for a rename
+/// `added TAB removed TAB NUL old NUL new NUL`.
+fn parse_numstat(bytes: &[u8]) -> Vec<FileChange> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut fields = text.split('\0');
+    let mut files = Vec::new();
+    while let Some(field) = fields.next() {
+        let mut columns = field.splitn(3, '\t');
+        let (Some(added), Some(removed), Some(path)) = (columns.next(), columns.next(), columns.next())
+        else {
+            continue;
+        };
+        let path = if path.is_empty() {
+            fields.next();
+            fields.next().unwrap_or_default()
+        } else {
+            path
+        };
+        files.push(FileChange {
+            path: path.to_owned(),
+            added: added.parse().ok(),
+            removed: removed.parse().ok(),
+        });
+    }
+    files
+}
+
+/// Repositories inside the workspace, out of the way while their files are added.
+struct NestedRepos {
+    moved: Vec<(PathBuf, PathBuf)>,
+}
+
+impl NestedRepos {
+    fn hide(workspace: &Utf8Path, place: &Utf8Path) -> std::io::Result<NestedRepos> {
+        fs::create_dir_all(place)?;
+        let mut repos = NestedRepos { moved: Vec::new() };
+        for folder in tree::folders(workspace)? {
+            let git = folder.join(".git");
+            if folder != workspace.as_std_path() && git.symlink_metadata().is_ok() {
+                let aside = place.as_std_path().join(repos.moved.len().to_string());
+                tree::rename(&git, &aside)?;
+                repos.moved.push((git, aside));
+            }
+        }
+        Ok(repos)
+    }
+
+    fn restore(self) -> std::io::Result<()> {
+        self.moved.into_iter().try_for_each(|(git, aside)| tree::rename(&aside, &git))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(numstat: &str, expect: &[(&str, Option<u64>, Option<u64>)]) {
+        let expect: Vec<_> = expect
+            .iter()
+            .map(|(path, added, removed)| FileChange { path: (*path).into(), added: *added, removed: *removed })
+            .collect();
+        assert_eq!(parse_numstat(numstat.as_bytes()), expect);
+    }
+
+    #[test]
+    fn numstat_knows_text_binary_and_renamed_files() {
+        check("", &[]);
+        check("3\t1\ta b.txt\0", &[("a b.txt", Some(3), Some(1))]);
+        check("-\t-\tlogo.png\0", &[("logo.png", None, None)]);
+        check("0\t0\t\0old.rs\0new.rs\x001\t0\tx\0", &[("new.rs", Some(0), Some(0)), ("x", Some(1), Some(0))]);
+    }
+}
