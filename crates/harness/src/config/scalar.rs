@@ -25,7 +25,6 @@ fn tagged(text: &str, tag: &Tag) -> Result<Value, String> {
         | (Some("bool"), value @ Value::Bool(_))
         | (Some("int"), value @ Value::Int(_))
         | (Some("float"), value @ Value::Float(_)) => value,
-        #[expect(clippy::cast_precision_loss, reason = "the tag asks for it")]
         (Some("float"), Value::Int(whole)) => Value::Float(whole as f64),
         (Some("null" | "bool" | "int" | "float"), _) => {
             return Err(format!("{text:?} is not what the tag `{name}` says"));

@@ -24,19 +24,25 @@ fn a_prompt_of_a_million_characters_is_read() {
 
 #[test]
 fn a_billion_laughs_are_refused() {
-    let wide: String = (1..12)
+    let wide: Vec<String> = (1..12)
         .map(|level| {
             let inner = vec![format!("*a{}", level - 1); 10].join(", ");
             format!("a{level}: &a{level} [{inner}]\n")
         })
         .collect();
-    let wide = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{wide}");
+    let wide = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{}", wide.concat());
     assert!(refusal(wide).contains("the file grows too large here"));
-    let deep: String = (1..200)
+    let deep: Vec<String> = (1..200)
         .map(|level| format!("b{level}: &b{level} [*b{}]\n", level - 1))
         .collect();
-    let deep = format!("b0: &b0 [x]\n{deep}");
+    let deep = format!("b0: &b0 [x]\n{}", deep.concat());
     assert!(refusal(deep).contains("nested more than 64 levels deep"));
+    let repeated = format!(
+        "c: &c {}\nd: [{}]\n",
+        "x".repeat(1 << 20),
+        "*c, ".repeat(80)
+    );
+    assert!(refusal(repeated).contains("the file grows too large here"));
     assert!(refusal("[".repeat(10_000)).contains("not valid YAML"));
     assert!(refusal("a: &a [*a]\n").contains("inside the value that it repeats"));
 }
