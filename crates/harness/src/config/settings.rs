@@ -69,7 +69,6 @@ impl Settings {
         env: &BTreeMap<String, String>,
     ) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
-        let home = home.filter(|home| *home != cwd);
         for folder in home.into_iter().chain([cwd]) {
             if let Some(path) = find(folder)? {
                 settings.apply(read(&path, folder, env)?);
