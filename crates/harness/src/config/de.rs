@@ -14,7 +14,7 @@ use serde::{
 
 use super::{
     error::Fault,
-    node::{Node, Span, Value, quoted},
+    node::{Node, Span, Value},
     suggest,
 };
 
@@ -134,7 +134,7 @@ fn named(found: &Unexpected<'_>) -> String {
         Unexpected::Signed(value) => format!("the whole number {value}"),
         Unexpected::Unsigned(value) => format!("the whole number {value}"),
         Unexpected::Float(value) => format!("the number {value}"),
-        Unexpected::Str(text) => format!("the string {}", quoted(text)),
+        Unexpected::Str(text) => format!("the string {text:?}"),
         Unexpected::Unit | Unexpected::Option => "nothing".to_owned(),
         Unexpected::Seq => "a list".to_owned(),
         Unexpected::Map => "a map".to_owned(),
@@ -332,5 +332,99 @@ impl<'de> VariantAccess<'de> for Content<'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         self.0.deserialize_any(visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::config::parse::{Format, parse};
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        count: Option<u32>,
+        ratio: Option<f64>,
+        on: Option<bool>,
+        mode: Option<Mode>,
+        names: Option<Vec<String>>,
+        any: Option<serde_json::Value>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Mode {
+        Plan,
+        Limit(u8),
+        Both { first: u8 },
+    }
+
+    fn read(text: &str) -> Result<Sample, Fault> {
+        parse(text, Format::Yaml).expect("the text is YAML").read()
+    }
+
+    /// The message, and the text that it points at.
+    fn check(text: &str, message: &str, marked: &str) {
+        let fault = read(text).expect_err("it should not be readable");
+        assert_eq!(fault.message, message, "{text}");
+        assert_eq!(&text[fault.span.start..fault.span.end], marked, "{text}");
+    }
+
+    #[test]
+    fn values_of_every_kind_are_read() {
+        let sample = read(
+            "{count: 3, ratio: 1, on: true, mode: {limit: 7}, names: [a, b], any: {x: [1, null]}}",
+        )
+        .unwrap();
+        assert_eq!(sample.count, Some(3));
+        assert_eq!(sample.ratio, Some(1.0));
+        assert_eq!(sample.mode, Some(Mode::Limit(7)));
+        assert_eq!(sample.names.unwrap(), ["a", "b"]);
+        assert_eq!(sample.any.unwrap(), serde_json::json!({ "x": [1, null] }));
+        assert_eq!(read("mode: plan").unwrap().mode, Some(Mode::Plan));
+        let both = read("mode: {both: {first: 1}}").unwrap().mode;
+        assert_eq!(both, Some(Mode::Both { first: 1 }));
+    }
+
+    #[test]
+    fn errors_are_in_words_and_point_at_what_is_wrong() {
+        check(
+            "count: x",
+            "expected a whole number, found the string \"x\"",
+            "x",
+        );
+        check(
+            "count: 1.5",
+            "expected a whole number, found the number 1.5",
+            "1.5",
+        );
+        check(
+            "count: 5000000000",
+            "expected a whole number from 0 to 4294967295, found the whole number 5000000000",
+            "5000000000",
+        );
+        check("ratio: [1]", "expected a number, found a list", "[1]");
+        check(
+            "on: yes",
+            "expected `true` or `false`, found the string \"yes\"",
+            "yes",
+        );
+        check(
+            "names: [a, {b: c}]",
+            "expected a string, found a map",
+            "{b: c}",
+        );
+        check("names: x", "expected a list, found the string \"x\"", "x");
+        check("mode: plann", "unknown value `plann`", "plann");
+        check("mode: {both: {}}", "missing key `first`", "both");
+        check(
+            "mode: 3",
+            "expected one of `plan`, `limit`, `both`, found the whole number 3",
+            "3",
+        );
+        check("on:", "the key has no value", "on");
+        check("cuont: 1", "unknown key `cuont`", "cuont");
     }
 }

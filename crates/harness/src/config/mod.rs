@@ -18,6 +18,8 @@ mod snippet;
 mod source;
 mod suggest;
 mod testcase;
+#[cfg(test)]
+mod tests;
 
 pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};

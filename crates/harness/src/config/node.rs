@@ -115,18 +115,9 @@ impl fmt::Display for Value {
             Value::Bool(value) => write!(f, "`{value}`"),
             Value::Int(value) => write!(f, "the whole number {value}"),
             Value::Float(value) => write!(f, "the number {value}"),
-            Value::String(text) => write!(f, "the string {}", quoted(text)),
+            Value::String(text) => write!(f, "the string {text:?}"),
             Value::List(_) => f.write_str("a list"),
             Value::Map(_) => f.write_str("a map"),
         }
-    }
-}
-
-/// Text in quotes, cropped so that a whole prompt does not land in a message.
-pub(super) fn quoted(text: &str) -> String {
-    const SHOWN: usize = 40;
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
-        None => format!("{text:?}"),
     }
 }

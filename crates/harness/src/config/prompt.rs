@@ -123,3 +123,170 @@ fn problem_of(text: &str) -> Option<String> {
     (length > MAX_PROMPT_CHARS)
         .then(|| format!("has {length} characters; {MAX_PROMPT_CHARS} are the most"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{
+        node::Node,
+        parse::{Format, parse},
+    };
+
+    const CONFIG: &str = "prompt: x\nprompt_file: y\n";
+
+    fn resolve(
+        prompt: Option<&str>,
+        file: Option<&str>,
+        folder: &Utf8Path,
+    ) -> Result<PromptSource, Fault> {
+        let config: Node = parse(CONFIG, Format::Yaml).unwrap();
+        let section = AgentSection {
+            node: &config,
+            agent_name: None,
+            model: None,
+            config: &config,
+            folder,
+        };
+        resolve_prompt(prompt, file, &section)
+    }
+
+    fn text(prompt: &str) -> Result<PromptSource, String> {
+        resolve(Some(prompt), None, "".into()).map_err(|fault| fault.message)
+    }
+
+    fn file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
+        resolve(None, Some(path), folder).map_err(|fault| fault.message)
+    }
+
+    fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::from_path_buf(dir.path().canonicalize().unwrap()).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn exactly_one_of_prompt_and_prompt_file_is_needed() {
+        let both = resolve(Some("a"), Some("b"), "".into()).unwrap_err();
+        assert_eq!(both.message, "both `prompt` and `prompt_file` are given");
+        assert_eq!(&CONFIG[both.span.start..both.span.end], "prompt_file");
+        let none = resolve(None, None, "".into()).unwrap_err();
+        assert_eq!(none.message, "neither `prompt` nor `prompt_file` is given");
+    }
+
+    #[test]
+    fn a_prompt_has_one_to_a_million_characters() {
+        assert_eq!(text("x"), Ok(PromptSource::Text("x".to_owned())));
+        assert_eq!(text(""), Err("the prompt is empty".to_owned()));
+        assert_eq!(text(" \n\t"), Err("the prompt is empty".to_owned()));
+        assert!(text(&"🎉".repeat(MAX_PROMPT_CHARS)).is_ok());
+        assert_eq!(
+            text(&"é".repeat(MAX_PROMPT_CHARS + 1)),
+            Err("the prompt has 1000001 characters; 1000000 are the most".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_prompt_file_is_read_verbatim_from_beside_the_test_case() {
+        let (_dir, folder) = folder();
+        std::fs::create_dir(folder.join("sub")).unwrap();
+        std::fs::write(folder.join("sub/p.md"), "  Fix `x`\r\n${HOME}\n").unwrap();
+        let expected = Ok(PromptSource::Text("  Fix `x`\r\n${HOME}\n".to_owned()));
+        assert_eq!(file("sub/p.md", &folder), expected);
+        assert_eq!(file("./sub/./p.md", &folder), expected);
+    }
+
+    #[test]
+    fn what_is_not_beside_the_test_case_is_expected_in_the_workspace() {
+        let (_dir, folder) = folder();
+        assert_eq!(
+            file("./TASK.md", &folder),
+            Ok(PromptSource::WorkspaceFile("./TASK.md".into()))
+        );
+        std::fs::write(folder.join("TASK.md"), "do it").unwrap();
+        assert_eq!(
+            read_workspace_prompt(&folder, "./TASK.md".into()).unwrap(),
+            "do it"
+        );
+        let missing = read_workspace_prompt(&folder, "NO.md".into()).unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "prompt_file `NO.md` cannot be used: there is no such file beside the test case or in the workspace"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_prompt_file_stays_in_its_folder() {
+        use std::os::unix::fs::symlink;
+
+        let (_dir, folder) = folder();
+        let (_other, outside) = super::tests::folder();
+        std::fs::write(outside.join("secret"), "secret").unwrap();
+        symlink(outside.join("secret"), folder.join("link")).unwrap();
+        symlink(&outside, folder.join("dir")).unwrap();
+        std::fs::write(folder.join("real"), "inside").unwrap();
+        symlink("real", folder.join("alias")).unwrap();
+        for (path, problem) in [
+            ("/etc/passwd", "it must be a relative path"),
+            ("../x", "it must not contain `..`"),
+            ("a/../b", "it must not contain `..`"),
+            ("a\\..\\b", "it must not contain `..`"),
+            ("", "it is empty"),
+            (".", "it is not a regular file"),
+        ] {
+            let message = file(path, &folder).unwrap_err();
+            assert_eq!(
+                message,
+                format!("prompt_file `{path}` cannot be used: {problem}")
+            );
+            assert!(read_workspace_prompt(&folder, path.into()).is_err());
+        }
+        for path in ["link", "dir/secret"] {
+            assert!(
+                file(path, &folder)
+                    .unwrap_err()
+                    .contains("through a symlink"),
+                "{path}"
+            );
+            assert!(
+                read_workspace_prompt(&folder, path.into()).is_err(),
+                "{path}"
+            );
+        }
+        assert_eq!(
+            file("alias", &folder),
+            Ok(PromptSource::Text("inside".to_owned()))
+        );
+        assert!(file("a..b/x", &folder).is_ok());
+    }
+
+    #[test]
+    fn the_path_of_a_prompt_file_has_at_most_500_characters() {
+        let (_dir, folder) = folder();
+        let path = format!("{}/{}", "a".repeat(250), "b".repeat(249));
+        assert!(file(&path, &folder).is_ok());
+        assert!(
+            file(&format!("{path}b"), &folder)
+                .unwrap_err()
+                .contains("at most 500")
+        );
+    }
+
+    #[test]
+    fn the_content_of_a_prompt_file_has_the_same_limits() {
+        let (_dir, folder) = folder();
+        let content = |bytes: &[u8]| {
+            std::fs::write(folder.join("p"), bytes).unwrap();
+            file("p", &folder)
+        };
+        assert!(content("🎉".repeat(MAX_PROMPT_CHARS).as_bytes()).is_ok());
+        assert!(content("x".repeat(MAX_PROMPT_CHARS + 1).as_bytes()).is_err());
+        assert!(content("🎉".repeat(MAX_PROMPT_CHARS + 1).as_bytes()).is_err());
+        assert!(content(b"").unwrap_err().ends_with("it is empty"));
+        assert!(
+            content(b"\xff")
+                .unwrap_err()
+                .ends_with("it is not UTF-8 text")
+        );
+    }
+}

@@ -3,7 +3,7 @@
 
 use serde_saphyr::granit_parser::{ScalarStyle, Tag};
 
-use super::node::{Value, quoted};
+use super::node::Value;
 
 /// The value of a scalar; the error is a message.
 pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
@@ -25,13 +25,9 @@ fn tagged(text: &str, tag: &Tag) -> Result<Value, String> {
         | (Some("bool"), value @ Value::Bool(_))
         | (Some("int"), value @ Value::Int(_))
         | (Some("float"), value @ Value::Float(_)) => value,
-        #[expect(clippy::cast_precision_loss, reason = "the tag asks for it")]
         (Some("float"), Value::Int(whole)) => Value::Float(whole as f64),
         (Some("null" | "bool" | "int" | "float"), _) => {
-            return Err(format!(
-                "{} is not what the tag `{name}` says",
-                quoted(text)
-            ));
+            return Err(format!("{text:?} is not what the tag `{name}` says"));
         }
         _ => return Err(format!("the tag `{name}` is not supported")),
     };

@@ -33,6 +33,7 @@ pub fn schema_for_testcase(adapters: &[&dyn Adapter]) -> Value {
     schema["properties"]["evaluators"]["items"] = json!({
         "anyOf": [{ "type": "string" }, entry],
     });
+    drop_null(&mut schema);
     schema
 }
 
@@ -49,4 +50,92 @@ fn choice(name: &str, config: &schemars::Schema) -> Value {
         condition = json!({ "anyOf": [condition, backend] });
     }
     json!({ "if": condition, "then": { "properties": { "config": config } } })
+}
+
+/// A key without a value is refused, so `null` is not among the types of an optional key.
+fn drop_null(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    object["type"] = only.clone();
+                }
+            }
+            if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+                choices.retain(|choice| *choice != json!({ "type": "null" }));
+                if let [Value::Object(only)] = choices.as_slice() {
+                    let only = only.clone();
+                    object.remove("anyOf");
+                    object.extend(only);
+                }
+            }
+            object.values_mut().for_each(drop_null);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_null),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+    use super::*;
+    use crate::{
+        agent::Agent,
+        config::{AgentSection, Fault},
+    };
+
+    struct Fake;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "stands for its schema")]
+    struct FakeConfig {
+        prompt: Option<String>,
+    }
+
+    impl Adapter for Fake {
+        fn name(&self) -> &'static str {
+            "fake"
+        }
+
+        fn summary(&self) -> &'static str {
+            "for tests"
+        }
+
+        fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+            generator.subschema_for::<FakeConfig>()
+        }
+
+        fn configure(&self, _: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
+            Err(Vec::new())
+        }
+    }
+
+    #[test]
+    fn required_and_unknown_keys_are_in_the_schema() {
+        let schema = schema_for_testcase(&[&Fake]);
+        let required = json!(["name", "description", "repo", "agent", "evaluators"]);
+        assert_eq!(schema["required"], required);
+        assert_eq!(schema["additionalProperties"], false);
+        assert_eq!(schema["properties"]["name"]["maxLength"], 200);
+        assert_eq!(schema["properties"]["branch"]["type"], "string");
+        assert_eq!(schema["properties"]["evaluators"]["minItems"], 1);
+    }
+
+    #[test]
+    fn the_config_of_the_agent_follows_its_type() {
+        let schema = schema_for_testcase(&[&Fake]);
+        let agent = &schema["$defs"]["Agent"];
+        assert_eq!(agent["properties"]["type"]["enum"], json!(["fake"]));
+        let choice = json!({
+            "if": { "properties": { "type": { "const": "fake" } }, "required": ["type"] },
+            "then": { "properties": { "config": { "$ref": "#/$defs/FakeConfig" } } },
+        });
+        assert_eq!(agent["allOf"], json!([choice]));
+        let prompt = &schema["$defs"]["FakeConfig"]["properties"]["prompt"];
+        assert_eq!(prompt["type"], "string");
+        assert_eq!(agent["properties"]["backend"]["$ref"], "#/$defs/Backend");
+    }
 }

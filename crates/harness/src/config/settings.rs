@@ -69,7 +69,6 @@ impl Settings {
         env: &BTreeMap<String, String>,
     ) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
-        let home = home.filter(|home| *home != cwd);
         for folder in home.into_iter().chain([cwd]) {
             if let Some(path) = find(folder)? {
                 settings.apply(read(&path, folder, env)?);
@@ -177,4 +176,118 @@ fn check(written: &SettingsAsWritten, root: &Node) -> Vec<Fault> {
         faults.push(root.fault("workspace_dir", "`workspace_dir` is empty"));
     }
     faults
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    struct Folders {
+        _dir: tempfile::TempDir,
+        home: Utf8PathBuf,
+        cwd: Utf8PathBuf,
+    }
+
+    impl Folders {
+        fn new() -> Folders {
+            let dir = tempfile::tempdir().unwrap();
+            let root = Utf8Path::from_path(dir.path()).unwrap().to_owned();
+            let (home, cwd) = (root.join("home"), root.join("cwd"));
+            std::fs::create_dir(&home).unwrap();
+            std::fs::create_dir(&cwd).unwrap();
+            Folders {
+                _dir: dir,
+                home,
+                cwd,
+            }
+        }
+
+        fn load(&self) -> Result<Settings, String> {
+            let env = BTreeMap::from([("USER".to_owned(), "someone".to_owned())]);
+            Settings::load(Some(&self.home), &self.cwd, &env)
+                .map_err(|error| error.to_string().replace(&format!("{}/", self.cwd), ""))
+        }
+
+        fn refusal(text: &str) -> String {
+            let folders = Folders::new();
+            std::fs::write(folders.cwd.join(".youbencharc"), text).unwrap();
+            folders.load().unwrap_err()
+        }
+    }
+
+    #[test]
+    fn no_file_is_no_error() {
+        assert_eq!(Folders::new().load(), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn the_working_directory_comes_before_home() {
+        let folders = Folders::new();
+        let home = "variables: {A: home, B: home}\nworkspace_dir: w\nagent: {model: opus}\ntimeout_ms: 1\n";
+        std::fs::write(folders.home.join(".youbencharc"), home).unwrap();
+        let cwd = r#"{"variables": {"A": "by ${USER}"}, "agent": {"timeout_ms": 2}, "keep_workspace": true}"#;
+        std::fs::write(folders.cwd.join(".youbencharc.json"), cwd).unwrap();
+        let settings = folders.load().unwrap();
+        assert_eq!(settings.variables["A"], "by someone");
+        assert_eq!(settings.variables["B"], "home");
+        assert_eq!(settings.workspace_dir, Some(folders.home.join("w")));
+        assert_eq!(settings.timeout_ms, Some(2));
+        assert_eq!(settings.model.as_deref(), Some("opus"));
+        assert_eq!(settings.keep_workspace, Some(true));
+    }
+
+    #[test]
+    fn settings_that_do_nothing_are_refused() {
+        assert_snapshot!(Folders::refusal("log_level: debug\noutput_dir: x\n"), @"
+        .youbencharc:1:1: `log_level` is not supported yet
+         1 | log_level: debug
+           | ^^^^^^^^^
+        hint: remove it: a setting that does nothing is an error
+
+        .youbencharc:2:1: `output_dir` is not supported yet
+         2 | output_dir: x
+           | ^^^^^^^^^^
+        hint: remove it: a setting that does nothing is an error
+        ");
+        assert_snapshot!(Folders::refusal("timeout_ms: 1\nagent: {timeout_ms: 2}\n"), @"
+        .youbencharc:1:1: `timeout_ms` has no effect beside `agent.timeout_ms`
+         1 | timeout_ms: 1
+           | ^^^^^^^^^^
+        hint: keep one of them
+        ");
+        assert_snapshot!(Folders::refusal("variables: {my-name: x}\n"), @"
+        .youbencharc:1:13: `my-name` cannot be used as `${my-name}`
+         1 | variables: {my-name: x}
+           |             ^^^^^^^
+        hint: a name has letters, digits and `_`, and starts with no digit
+        ");
+        assert_snapshot!(Folders::refusal("variables: {PORT: 80}\n"), @"
+        .youbencharc:1:19: expected a string, found the whole number 80
+         1 | variables: {PORT: 80}
+           |                   ^^
+        hint: put it in quotes
+        ");
+        assert_snapshot!(Folders::refusal("agent: {modle: x}\n"), @"
+        .youbencharc:1:9: unknown key `modle`
+         1 | agent: {modle: x}
+           |         ^^^^^
+        hint: did you mean `model`?
+        ");
+    }
+
+    #[test]
+    fn two_files_in_one_folder_are_refused() {
+        let folders = Folders::new();
+        std::fs::write(folders.cwd.join(".youbencharc"), "").unwrap();
+        assert_eq!(folders.load(), Ok(Settings::default()));
+        std::fs::write(folders.cwd.join(".youbencharc.yaml"), "").unwrap();
+        assert!(
+            folders
+                .load()
+                .unwrap_err()
+                .contains("only one of them can count")
+        );
+    }
 }

@@ -13,6 +13,8 @@ use super::{
 
 /// Shorter values are not hidden: they are no secrets, and hiding them would garble messages.
 const SHORTEST_SECRET: usize = 4;
+/// A message can quote a whole prompt; so much of it is shown.
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// A config file that was read.
 #[derive(Clone, PartialEq, Eq)]
@@ -76,8 +78,8 @@ impl Source {
     pub fn error(&self, faults: Vec<Fault>) -> ConfigError {
         let mut shown: Vec<Fault> = Vec::with_capacity(faults.len());
         for mut fault in faults {
-            fault.message = self.hide(fault.message);
-            fault.hint = fault.hint.map(|hint| self.hide(hint));
+            fault.message = self.presentable(&fault.message);
+            fault.hint = fault.hint.map(|hint| self.presentable(&hint));
             // An alias brings the same fault in more than once.
             if !shown.contains(&fault) {
                 shown.push(fault);
@@ -91,13 +93,21 @@ impl Source {
         }
     }
 
-    fn hide(&self, text: String) -> String {
-        self.inserted
-            .iter()
-            .filter(|(value, _)| value.len() >= SHORTEST_SECRET)
-            .fold(text, |text, (value, name)| {
-                text.replace(value, &format!("${{{name}}}"))
-            })
+    /// What may be shown of a message: names for values, and no more than fits a screen.
+    /// Cropping comes second, since a part of a value would not be known for one.
+    fn presentable(&self, text: &str) -> String {
+        let mut shown = text.to_owned();
+        for (value, name) in &self.inserted {
+            if value.len() >= SHORTEST_SECRET {
+                let name = format!("${{{name}}}");
+                shown = shown.replace(value, &name);
+                shown = shown.replace(&*value.escape_debug().to_string(), &name);
+            }
+        }
+        match shown.char_indices().nth(MAX_MESSAGE_CHARS) {
+            Some((end, _)) => format!("{}…", &shown[..end]),
+            None => shown,
+        }
     }
 }
 
