@@ -80,7 +80,9 @@ impl CliError {
     pub fn hint(&self) -> Option<String> {
         match self {
             CliError::Usage(error) => error.hint(),
-            CliError::NoTestCases { .. } => Some("test cases end in .yaml, .yml or .json; `proctor init` writes one".to_owned()),
+            CliError::NoTestCases { .. } => {
+                Some("test cases end in .yaml, .yml or .json; `proctor init` writes one".to_owned())
+            }
             CliError::Exists { .. } => Some("use --force to write over it".to_owned()),
             CliError::NoSession { known, .. } => Some(format!("use one of: {}", known.join(", "))),
             CliError::Config(_) | CliError::Io(_) => None,

@@ -35,6 +35,16 @@ pub trait Adapter: Sync {
     /// Turn the `agent` section of a test case into an agent.
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>>;
 
+    /// Whether there are credentials, judged from the environment that the agent would get and
+    /// from what its CLI's own check said (`None` when it was not asked or has no check).
+    fn authentication(
+        &self,
+        _env: &BTreeMap<String, String>,
+        _check: Option<&AuthCheck>,
+    ) -> Authentication {
+        Authentication::NotNeeded
+    }
+
     /// A session that reads a recorded output; `None` when this kind has no output to read.
     fn recorded_session(&self) -> Option<Box<dyn Session>> {
         None
@@ -76,16 +86,6 @@ pub trait Agent: Send + Sync {
     /// and from the workspace, and handed to `launch`.
     fn definitions_folder(&self) -> Option<&'static str> {
         None
-    }
-
-    /// Whether the agent's credentials are good, judged from the environment it would get and
-    /// from what its CLI's own check said (`None` when the CLI has no check).
-    fn authentication(
-        &self,
-        _env: &BTreeMap<String, String>,
-        _check: Option<&AuthCheck>,
-    ) -> Authentication {
-        Authentication::NotNeeded
     }
 
     /// What to run, in which environment, and how to read it. Pure.
@@ -137,9 +137,9 @@ pub struct Installed {
 impl Installed {
     /// Whether this version lists `command` as a command in its help.
     pub fn has_command(&self, command: &str) -> bool {
-        self.help.lines().any(|line| {
-            line.starts_with(' ') && line.split_whitespace().next() == Some(command)
-        })
+        self.help
+            .lines()
+            .any(|line| line.starts_with(' ') && line.split_whitespace().next() == Some(command))
     }
 
     /// Whether this version lists `flag` in its help.

@@ -31,7 +31,12 @@ impl Area {
         fs::create_dir(&path)?;
         fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
         let lock = store::lock(&path)?;
-        let area = Area { home: path.join("home"), scratch: path.join("scratch"), path, _lock: lock };
+        let area = Area {
+            home: path.join("home"),
+            scratch: path.join("scratch"),
+            path,
+            _lock: lock,
+        };
         fs::create_dir_all(area.home.join("tmp"))?;
         fs::create_dir(&area.scratch)?;
         Ok(area)

@@ -53,29 +53,59 @@ pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
         path,
     };
     if let (Some(stamp), Some(_)) = (stamp, &installed.version) {
-        remember(cli, host, Cached { stamp, installed: installed.clone() });
+        remember(
+            cli,
+            host,
+            Cached {
+                stamp,
+                installed: installed.clone(),
+            },
+        );
     }
     Some(installed)
 }
 
 /// Ask the CLI whether it is logged in, with the credentials that it would get.
-pub async fn auth_check(cli: &Cli, installed: &Installed, env: &BTreeMap<String, String>, cwd: &Utf8Path) -> Option<AuthCheck> {
+pub async fn auth_check(
+    cli: &Cli,
+    installed: &Installed,
+    env: &BTreeMap<String, String>,
+    cwd: &Utf8Path,
+) -> Option<AuthCheck> {
     let command = cli.auth_args.first()?;
     if !installed.has_command(command) {
         return None;
     }
     let output = run(&installed.path, cli.auth_args, env, cwd).await?;
-    Some(AuthCheck { stdout: String::from_utf8_lossy(&output.stdout).into_owned() })
+    Some(AuthCheck {
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+    })
 }
 
-async fn ask(program: &Utf8Path, args: &[&str], env: &BTreeMap<String, String>, cwd: &Utf8Path) -> Option<String> {
+async fn ask(
+    program: &Utf8Path,
+    args: &[&str],
+    env: &BTreeMap<String, String>,
+    cwd: &Utf8Path,
+) -> Option<String> {
     let output = run(program, args, env, cwd).await?;
     (output.status == Status::Code(0)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-async fn run(program: &Utf8Path, args: &[&str], env: &BTreeMap<String, String>, cwd: &Utf8Path) -> Option<CommandOutput> {
-    let mut command = QuickCommand::new(program).args(args.iter().copied()).cwd(cwd);
-    command.env = Environment::Exactly(env.iter().map(|(name, value)| (name.into(), value.into())).collect());
+async fn run(
+    program: &Utf8Path,
+    args: &[&str],
+    env: &BTreeMap<String, String>,
+    cwd: &Utf8Path,
+) -> Option<CommandOutput> {
+    let mut command = QuickCommand::new(program)
+        .args(args.iter().copied())
+        .cwd(cwd);
+    command.env = Environment::Exactly(
+        env.iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+    );
     quick::output(command, PROBE_LIMIT).await.ok()
 }
 
@@ -90,12 +120,24 @@ fn version_in(text: &str) -> Option<String> {
 fn stamp(path: &Utf8Path) -> Option<Stamp> {
     let path = path.canonicalize_utf8().ok()?;
     let meta = path.metadata().ok()?;
-    let modified = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(Stamp { path, bytes: meta.len(), modified_ns: modified.as_nanos() })
+    let modified = meta
+        .modified()
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
+    Some(Stamp {
+        path,
+        bytes: meta.len(),
+        modified_ns: modified.as_nanos(),
+    })
 }
 
 fn cache_file(cli: &Cli, host: &Host) -> Option<Utf8PathBuf> {
-    Some(host.cache.as_ref()?.join(format!("cli-{}.json", cli.program)))
+    Some(
+        host.cache
+            .as_ref()?
+            .join(format!("cli-{}.json", cli.program)),
+    )
 }
 
 fn cached(cli: &Cli, host: &Host, stamp: &Stamp) -> Option<Installed> {

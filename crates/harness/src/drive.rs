@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 use proctor_process::{
-    Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line, Lines, Output, Process,
-    Report, Status, Stdin, Stream,
+    Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line,
+    Lines, Output, Process, Report, Status, Stdin, Stream,
 };
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,10 @@ use crate::{
 
 /// Longer lines are kept raw and counted, not parsed.
 pub const MAX_LINE_BYTES: usize = 8 << 20;
-const PTY_SIZE: Output = Output::Pty { columns: 200, rows: 50 };
+const PTY_SIZE: Output = Output::Pty {
+    columns: 200,
+    rows: 50,
+};
 
 /// What an agent is driven with.
 pub struct Drive<'a> {
@@ -78,7 +81,11 @@ impl Drive<'_> {
         let mut capture = Capture::create(self.paths.clone(), self.capture)?;
         let deadline = launch.message_deadline;
         let mut reader = Reader::new(launch.session, self.listener);
-        let mut process = Process::spawn(self.command(launch.argv, launch.env, (&launch.input, launch.terminal)), &self.host.supervisor).await?;
+        let mut process = Process::spawn(
+            self.command(launch.argv, launch.env, (&launch.input, launch.terminal)),
+            &self.host.supervisor,
+        )
+        .await?;
         if launch.input == Input::Session {
             reader.session.on_open(&mut reader.desk);
             reader.desk.deliver(&mut process, self.socket.as_ref());
@@ -120,7 +127,14 @@ impl Drive<'_> {
         };
         let ending = ending(&report);
         let (conclusion, log) = reader.finish(&ending);
-        Ok(Driven { conclusion, ending, report, log, capture, capture_error })
+        Ok(Driven {
+            conclusion,
+            ending,
+            report,
+            log,
+            capture,
+            capture_error,
+        })
     }
 
     fn command(
@@ -133,7 +147,10 @@ impl Drive<'_> {
         Command {
             program: words.next().unwrap_or_default(),
             args: words.collect(),
-            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: env
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
             cwd: self.cwd.into(),
             stdin: match input {
                 Input::Closed => Stdin::Null,
@@ -183,7 +200,11 @@ fn ending(report: &Report) -> Ending {
         EndReason::Cancelled => EndedBy::Cancelled,
         EndReason::Asked => EndedBy::Session,
     });
-    Ending { code, signal, ended_by }
+    Ending {
+        code,
+        signal,
+        ended_by,
+    }
 }
 
 /// The session with its line framers.
@@ -196,8 +217,19 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(session: Box<dyn Session>, listener: &'a Listener<'a>) -> Reader<'a> {
-        let desk = Desk { log: LogWriter::default(), listener, replies: Vec::new(), end_at: None, closes_input: false };
-        Reader { session, desk, stdout: Lines::new(MAX_LINE_BYTES), stderr: Lines::new(MAX_LINE_BYTES) }
+        let desk = Desk {
+            log: LogWriter::default(),
+            listener,
+            replies: Vec::new(),
+            end_at: None,
+            closes_input: false,
+        };
+        Reader {
+            session,
+            desk,
+            stdout: Lines::new(MAX_LINE_BYTES),
+            stderr: Lines::new(MAX_LINE_BYTES),
+        }
     }
 
     fn read(&mut self, stream: Stream, mut bytes: &[u8]) {
@@ -214,7 +246,10 @@ impl<'a> Reader<'a> {
         match event {
             SocketEvent::Opened => self.session.on_open(&mut self.desk),
             SocketEvent::Frame(frame) => {
-                for line in frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                for line in frame
+                    .split(|byte| *byte == b'\n')
+                    .filter(|line| !line.is_empty())
+                {
                     self.session.on_line(Source::Socket, line, &mut self.desk);
                 }
             }
@@ -222,7 +257,10 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(mut self, ending: &Ending) -> (Conclusion, LogWriter) {
-        for (lines, source) in [(&mut self.stdout, Source::Stdout), (&mut self.stderr, Source::Stderr)] {
+        for (lines, source) in [
+            (&mut self.stdout, Source::Stdout),
+            (&mut self.stderr, Source::Stderr),
+        ] {
             if let Some(line) = lines.finish() {
                 hand_over(self.session.as_mut(), source, &line, &mut self.desk);
             }

@@ -78,25 +78,46 @@ impl<'a> RunEvent<'a> {
     /// What of a session's event is worth showing.
     pub fn from_session(event: SessionEvent<'a>) -> Option<RunEvent<'a>> {
         match event {
-            SessionEvent::ToolCall { name, arguments, .. } => {
-                Some(RunEvent::ToolUsed { tool: name, target: target(arguments) })
-            }
-            SessionEvent::Message { role: Role::Assistant, kind: MessageKind::Text, content, .. } => {
-                Some(RunEvent::Said(shorten(&plain(content)?)))
-            }
-            SessionEvent::Progress { input_tokens, output_tokens } => {
-                Some(RunEvent::Tokens { input: input_tokens, output: output_tokens })
-            }
+            SessionEvent::ToolCall {
+                name, arguments, ..
+            } => Some(RunEvent::ToolUsed {
+                tool: name,
+                target: target(arguments),
+            }),
+            SessionEvent::Message {
+                role: Role::Assistant,
+                kind: MessageKind::Text,
+                content,
+                ..
+            } => Some(RunEvent::Said(shorten(&plain(content)?))),
+            SessionEvent::Progress {
+                input_tokens,
+                output_tokens,
+            } => Some(RunEvent::Tokens {
+                input: input_tokens,
+                output: output_tokens,
+            }),
             SessionEvent::Note(note) => Some(RunEvent::Note(note)),
-            SessionEvent::Message { .. } | SessionEvent::Started { .. } | SessionEvent::ToolResult { .. } => None,
+            SessionEvent::Message { .. }
+            | SessionEvent::Started { .. }
+            | SessionEvent::ToolResult { .. } => None,
         }
     }
 }
 
 /// What a tool is used on: the first of the arguments that usually say so.
 fn target(arguments: Text<'_>) -> Option<String> {
-    const TELLING: &[&str] =
-        &["file_path", "path", "notebook_path", "command", "pattern", "url", "query", "description", "prompt"];
+    const TELLING: &[&str] = &[
+        "file_path",
+        "path",
+        "notebook_path",
+        "command",
+        "pattern",
+        "url",
+        "query",
+        "description",
+        "prompt",
+    ];
     match arguments {
         Text::Json(raw) => {
             let value: Value = serde_json::from_str(raw.get()).ok()?;
@@ -118,9 +139,21 @@ fn plain(text: Text<'_>) -> Option<String> {
 /// The first line with something on it, cut to what a progress line holds; control characters
 /// of an agent must not reach the user's terminal.
 fn shorten(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let shown: String = line.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
-    if line.chars().count() > SHOWN_CHARS { format!("{shown}…") } else { shown }
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
+    let shown: String = line
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(SHOWN_CHARS)
+        .collect();
+    if line.chars().count() > SHOWN_CHARS {
+        format!("{shown}…")
+    } else {
+        shown
+    }
 }
 
 #[cfg(test)]
@@ -129,7 +162,10 @@ mod tests {
 
     #[test]
     fn a_tool_call_tells_what_it_is_used_on() {
-        let raw = serde_json::value::to_raw_value(&serde_json::json!({"content": "x", "file_path": "/w/a.rs"})).unwrap();
+        let raw = serde_json::value::to_raw_value(
+            &serde_json::json!({"content": "x", "file_path": "/w/a.rs"}),
+        )
+        .unwrap();
         assert_eq!(target(Text::Json(&raw)).unwrap(), "/w/a.rs");
     }
 

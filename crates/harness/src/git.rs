@@ -52,11 +52,18 @@ impl Git {
     /// Git on a repository, without looking at its work tree. Variables such as
     /// `GIT_INDEX_FILE`, which a hook that runs Proctor would hand down, do not come along.
     pub fn new(host: &Host, git_dir: &Utf8Path) -> Git {
-        let inherited = host.env.iter().filter(|(name, _)| !name.starts_with("GIT_"));
+        let inherited = host
+            .env
+            .iter()
+            .filter(|(name, _)| !name.starts_with("GIT_"));
         Git {
             git_dir: git_dir.to_owned(),
             work_tree: None,
-            inherited: Arc::new(inherited.map(|(name, value)| (name.into(), value.into())).collect()),
+            inherited: Arc::new(
+                inherited
+                    .map(|(name, value)| (name.into(), value.into()))
+                    .collect(),
+            ),
             env: Vec::new(),
             config: Configuration::Ours,
         }
@@ -64,12 +71,19 @@ impl Git {
 
     /// The same on another repository.
     pub fn at(&self, git_dir: &Utf8Path) -> Git {
-        Git { git_dir: git_dir.to_owned(), work_tree: None, ..self.clone() }
+        Git {
+            git_dir: git_dir.to_owned(),
+            work_tree: None,
+            ..self.clone()
+        }
     }
 
     /// The same with its files in `work_tree`.
     pub fn with_files(&self, work_tree: &Utf8Path) -> Git {
-        Git { work_tree: Some(work_tree.to_owned()), ..self.clone() }
+        Git {
+            work_tree: Some(work_tree.to_owned()),
+            ..self.clone()
+        }
     }
 
     /// The git directory.
@@ -79,7 +93,10 @@ impl Git {
 
     /// The same with more environment.
     pub fn with_env(mut self, env: &[(&str, &str)]) -> Git {
-        self.env.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        self.env.extend(
+            env.iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
         self
     }
 
@@ -90,25 +107,38 @@ impl Git {
     }
 
     /// Run and give what it printed.
-    pub async fn run<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Result<Vec<u8>, GitError> {
+    pub async fn run<'a>(
+        &self,
+        args: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<u8>, GitError> {
         let (name, command) = self.command(args);
         check(&name, quick::output(command, LIMIT).await?)
     }
 
     /// Run and give the one line that it printed.
-    pub async fn line<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Result<String, GitError> {
+    pub async fn line<'a>(
+        &self,
+        args: impl IntoIterator<Item = &'a str>,
+    ) -> Result<String, GitError> {
         let bytes = self.run(args).await?;
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
     /// Run with standard output going to `file`.
-    pub async fn run_to_file<'a>(&self, args: impl IntoIterator<Item = &'a str>, file: &Utf8Path) -> Result<(), GitError> {
+    pub async fn run_to_file<'a>(
+        &self,
+        args: impl IntoIterator<Item = &'a str>,
+        file: &Utf8Path,
+    ) -> Result<(), GitError> {
         let (name, command) = self.command(args);
         let file = std::fs::File::create(file).map_err(|error| GitError::Failed {
             command: name.clone(),
             stderr: format!("{file}: {error}"),
         })?;
-        check(&name, quick::output(command.stdout(Sink::File(file)), LIMIT).await?)?;
+        check(
+            &name,
+            quick::output(command.stdout(Sink::File(file)), LIMIT).await?,
+        )?;
         Ok(())
     }
 
@@ -117,7 +147,8 @@ impl Git {
         let (_, pack) = source.command(["pack-objects", "--quiet", "--revs", "--stdout"]);
         let (_, unpack) = self.command(["index-pack", "--stdin"]);
         let input = format!("{tree}\n").into_bytes();
-        let (packed, unpacked) = quick::pipeline(pack.stdin(Source::Bytes(input)), unpack, LIMIT).await?;
+        let (packed, unpacked) =
+            quick::pipeline(pack.stdin(Source::Bytes(input)), unpack, LIMIT).await?;
         check("pack-objects", packed)?;
         check("index-pack", unpacked)?;
         Ok(())
@@ -132,15 +163,31 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("LC_ALL", "C");
         if let Some(work_tree) = &self.work_tree {
-            command = command.env("GIT_WORK_TREE", work_tree).cwd(work_tree.as_std_path());
+            command = command
+                .env("GIT_WORK_TREE", work_tree)
+                .cwd(work_tree.as_std_path());
         }
         match self.config {
             Configuration::Ours => {
                 command = command
                     .env("GIT_CONFIG_NOSYSTEM", "1")
                     .env("GIT_CONFIG_GLOBAL", "/dev/null")
-                    .args(["-c", "core.excludesFile=", "-c", "core.attributesFile=", "-c", "core.hooksPath=/dev/null"])
-                    .args(["-c", "core.quotePath=false", "-c", "gc.auto=0", "-c", "core.autocrlf=false"]);
+                    .args([
+                        "-c",
+                        "core.excludesFile=",
+                        "-c",
+                        "core.attributesFile=",
+                        "-c",
+                        "core.hooksPath=/dev/null",
+                    ])
+                    .args([
+                        "-c",
+                        "core.quotePath=false",
+                        "-c",
+                        "gc.auto=0",
+                        "-c",
+                        "core.autocrlf=false",
+                    ]);
             }
             // A question for a passphrase would wait forever.
             Configuration::User => command = command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes"),
@@ -158,5 +205,8 @@ fn check(name: &str, output: CommandOutput) -> Result<Vec<u8>, GitError> {
         return Ok(output.stdout);
     }
     let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(GitError::Failed { command: name.to_owned(), stderr })
+    Err(GitError::Failed {
+        command: name.to_owned(),
+        stderr,
+    })
 }

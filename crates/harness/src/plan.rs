@@ -24,17 +24,30 @@ pub struct TrialPlan {
 
 impl TrialPlan {
     /// Read a test case and check all of it.
-    pub fn load(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<TrialPlan, ConfigError> {
+    pub fn load(
+        path: &Utf8Path,
+        host: &Host,
+        settings: &Settings,
+    ) -> Result<TrialPlan, ConfigError> {
         let case = config::load(path, &host.env, settings)?;
         let adapter = adapter(&case, host)?;
         let section = case.agent.section(adapter, &case.folder);
-        let agent = adapter.configure(&section).map_err(|faults| case.source.error(faults))?;
+        let agent = adapter
+            .configure(&section)
+            .map_err(|faults| case.source.error(faults))?;
         let evaluators = case
             .evaluators
             .iter()
-            .map(|spec| Evaluator::configure(spec, &case.folder).map_err(|fault| spec.error(vec![fault])))
+            .map(|spec| {
+                Evaluator::configure(spec, &case.folder).map_err(|fault| spec.error(vec![fault]))
+            })
             .collect::<Result<_, _>>()?;
-        Ok(TrialPlan { adapter, agent, evaluators, case })
+        Ok(TrialPlan {
+            adapter,
+            agent,
+            evaluators,
+            case,
+        })
     }
 }
 
@@ -42,10 +55,11 @@ impl TrialPlan {
 fn adapter(case: &ResolvedCase, host: &Host) -> Result<&'static dyn Adapter, ConfigError> {
     let found = match &case.agent.kind {
         AgentType::Named(name) => agents::find(name),
-        AgentType::Auto => ADAPTERS
-            .iter()
-            .copied()
-            .find(|adapter| adapter.cli().is_some_and(|cli| host.find_program(cli.program).is_some())),
+        AgentType::Auto => ADAPTERS.iter().copied().find(|adapter| {
+            adapter
+                .cli()
+                .is_some_and(|cli| host.find_program(cli.program).is_some())
+        }),
     };
     let known: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name()).collect();
     found.ok_or_else(|| case.source.error(vec![case.agent.unknown(&known)]))

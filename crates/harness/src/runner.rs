@@ -71,16 +71,29 @@ pub struct TrialSummary {
 
 impl Run<'_> {
     /// Run all trials. After a cancellation no further trial is started.
-    pub async fn run(&self, listener: &Listener<'_>, cancel: &CancellationToken) -> Result<RunSummary, UsageError> {
+    pub async fn run(
+        &self,
+        listener: &Listener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, UsageError> {
         let run_dir = self.make_folder()?;
-        listener(&RunEvent::RunStarted { run_dir: &run_dir.path, trials: self.plans.len() });
+        listener(&RunEvent::RunStarted {
+            run_dir: &run_dir.path,
+            trials: self.plans.len(),
+        });
         let mut trials = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
             if cancel.is_cancelled() {
                 break;
             }
             let folder = self.trial_folder(&run_dir.path, number);
-            let context = trial::Context { host: self.host, run_id: &run_dir.id, folder: &folder, listener, cancel };
+            let context = trial::Context {
+                host: self.host,
+                run_id: &run_dir.id,
+                folder: &folder,
+                listener,
+                cancel,
+            };
             match trial::run(plan, &context).await {
                 Ok(record) => {
                     self.tidy(&folder)?;
@@ -88,19 +101,32 @@ impl Run<'_> {
                 }
                 Err(error) => {
                     // Bad input leaves nothing behind; trials that did run keep their records.
-                    let _ = tree::remove(if trials.is_empty() { &run_dir.path } else { &folder });
+                    let _ = tree::remove(if trials.is_empty() {
+                        &run_dir.path
+                    } else {
+                        &folder
+                    });
                     return Err(error);
                 }
             }
         }
         let status = overall(&trials, cancel.is_cancelled());
-        Ok(RunSummary { run_id: run_dir.id.clone(), run_dir: run_dir.path.clone(), status, trials })
+        Ok(RunSummary {
+            run_id: run_dir.id.clone(),
+            run_dir: run_dir.path.clone(),
+            status,
+            trials,
+        })
     }
 
     fn make_folder(&self) -> Result<RunDir, StoreError> {
         let case = self.plans.first().map(|plan| &plan.case);
-        let parent = case.and_then(|case| case.workspace_dir.as_ref()).unwrap_or(&self.workspace_dir);
-        let name = case.and_then(|case| case.workspace_name.as_deref()).unwrap_or("run");
+        let parent = case
+            .and_then(|case| case.workspace_dir.as_ref())
+            .unwrap_or(&self.workspace_dir);
+        let name = case
+            .and_then(|case| case.workspace_name.as_deref())
+            .unwrap_or("run");
         RunDir::create(parent, name)
     }
 
@@ -109,7 +135,11 @@ impl Run<'_> {
         if self.plans.len() == 1 {
             return run_dir.to_owned();
         }
-        let stem = self.plans[number].case.config_file().file_stem().unwrap_or("trial");
+        let stem = self.plans[number]
+            .case
+            .config_file()
+            .file_stem()
+            .unwrap_or("trial");
         run_dir.join(format!("{:02}-{stem}", number + 1))
     }
 
@@ -117,7 +147,10 @@ impl Run<'_> {
         let workspace = folder.join("src-modified");
         match self.workspaces {
             Workspaces::Keep => Ok(()),
-            Workspaces::Delete => tree::remove(&workspace).map_err(|source| StoreError { path: workspace, source }),
+            Workspaces::Delete => tree::remove(&workspace).map_err(|source| StoreError {
+                path: workspace,
+                source,
+            }),
         }
     }
 }

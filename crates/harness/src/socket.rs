@@ -42,7 +42,12 @@ impl Socket {
         let (outgoing, replies) = mpsc::unbounded_channel();
         let mut task = JoinSet::new();
         task.spawn(serve(listener, events, replies));
-        Ok(Socket { address, incoming, outgoing, _task: task })
+        Ok(Socket {
+            address,
+            incoming,
+            outgoing,
+            _task: task,
+        })
     }
 
     /// The next thing that comes in. Safe to cancel.

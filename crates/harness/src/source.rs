@@ -75,14 +75,20 @@ impl SourceError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            SourceError::Missing { .. } | SourceError::UnknownRevision { .. } | SourceError::NotARepository { .. }
+            SourceError::Missing { .. }
+                | SourceError::UnknownRevision { .. }
+                | SourceError::NotARepository { .. }
         )
     }
 }
 
 impl Source {
     /// Find the commit that the test case names; what has to be fetched goes below `private`.
-    pub async fn open(case: &ResolvedCase, host: &Host, private: &Utf8Path) -> Result<Source, SourceError> {
+    pub async fn open(
+        case: &ResolvedCase,
+        host: &Host,
+        private: &Utf8Path,
+    ) -> Result<Source, SourceError> {
         let revision = case.commit.as_deref().or(case.branch.as_deref());
         match &case.repo {
             Repo::Path(path) => Source::open_path(path, revision, host).await,
@@ -96,17 +102,31 @@ impl Source {
         }
     }
 
-    async fn open_path(path: &Utf8Path, revision: Option<&str>, host: &Host) -> Result<Source, SourceError> {
+    async fn open_path(
+        path: &Utf8Path,
+        revision: Option<&str>,
+        host: &Host,
+    ) -> Result<Source, SourceError> {
         match git_dir_of(path) {
             Some(git_dir) => {
-                resolve(&Git::new(host, &git_dir), path.as_str(), revision.unwrap_or("HEAD")).await
+                resolve(
+                    &Git::new(host, &git_dir),
+                    path.as_str(),
+                    revision.unwrap_or("HEAD"),
+                )
+                .await
             }
-            None if !path.is_dir() => Err(SourceError::Missing { path: path.to_owned() }),
+            None if !path.is_dir() => Err(SourceError::Missing {
+                path: path.to_owned(),
+            }),
             None => match revision {
-                Some(revision) => {
-                    Err(SourceError::NotARepository { path: path.to_owned(), revision: revision.to_owned() })
-                }
-                None => Ok(Source::Folder { path: path.to_owned() }),
+                Some(revision) => Err(SourceError::NotARepository {
+                    path: path.to_owned(),
+                    revision: revision.to_owned(),
+                }),
+                None => Ok(Source::Folder {
+                    path: path.to_owned(),
+                }),
             },
         }
     }
@@ -118,9 +138,10 @@ impl Source {
                 Source::Git { tree, .. } => Ok(tree),
                 Source::Folder { .. } => unreachable!("a commit resolves to a commit"),
             },
-            Source::Folder { path } => {
-                Err(SourceError::NotARepository { path: path.clone(), revision: revision.to_owned() })
-            }
+            Source::Folder { path } => Err(SourceError::NotARepository {
+                path: path.clone(),
+                revision: revision.to_owned(),
+            }),
         }
     }
 }
@@ -131,23 +152,43 @@ fn git_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
     if inside.exists() {
         return Some(inside);
     }
-    let bare = path.join("HEAD").is_file() && path.join("objects").is_dir() && path.join("refs").is_dir();
+    let bare =
+        path.join("HEAD").is_file() && path.join("objects").is_dir() && path.join("refs").is_dir();
     bare.then(|| path.to_owned())
 }
 
 /// Find `revision` as a branch, a remote's branch, a tag or a commit.
 async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, SourceError> {
-    for name in [revision.to_owned(), format!("refs/remotes/origin/{revision}")] {
+    for name in [
+        revision.to_owned(),
+        format!("refs/remotes/origin/{revision}"),
+    ] {
         // `--end-of-options`: a name that starts with a dash is a name.
-        let args = ["rev-list", "--max-count=1", "--format=%T", "--end-of-options", &name, "--"];
-        let Ok(printed) = git.line(args).await else { continue };
+        let args = [
+            "rev-list",
+            "--max-count=1",
+            "--format=%T",
+            "--end-of-options",
+            &name,
+            "--",
+        ];
+        let Ok(printed) = git.line(args).await else {
+            continue;
+        };
         if let Some((commit, tree)) = printed.split_once('\n')
             && let Some(commit) = commit.strip_prefix("commit ")
         {
-            return Ok(Source::Git { git: git.clone(), commit: commit.to_owned(), tree: tree.to_owned() });
+            return Ok(Source::Git {
+                git: git.clone(),
+                commit: commit.to_owned(),
+                tree: tree.to_owned(),
+            });
         }
     }
-    Err(SourceError::UnknownRevision { repo: repo.to_owned(), revision: revision.to_owned() })
+    Err(SourceError::UnknownRevision {
+        repo: repo.to_owned(),
+        revision: revision.to_owned(),
+    })
 }
 
 /// Fetch as little as the server allows: the one commit, else everything.
@@ -156,11 +197,30 @@ async fn fetch(url: &str, revision: &str, git: &Git) -> Result<Source, SourceErr
     let user = git.clone().with_user_config();
     user.run(["init", "--quiet", "--bare"]).await?;
     let one = format!("+{revision}:refs/heads/fetched");
-    let shallow = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", url, &one];
+    let shallow = [
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--depth=1",
+        "--end-of-options",
+        url,
+        &one,
+    ];
     if user.run(shallow).await.is_ok() {
         return resolve(git, url, "refs/heads/fetched").await;
     }
-    let everything = ["fetch", "--quiet", "--end-of-options", url, "+refs/*:refs/*"];
-    user.run(everything).await.map_err(|source| SourceError::Fetch { url: url.to_owned(), source })?;
+    let everything = [
+        "fetch",
+        "--quiet",
+        "--end-of-options",
+        url,
+        "+refs/*:refs/*",
+    ];
+    user.run(everything)
+        .await
+        .map_err(|source| SourceError::Fetch {
+            url: url.to_owned(),
+            source,
+        })?;
     resolve(git, url, revision).await
 }

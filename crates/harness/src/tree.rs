@@ -99,10 +99,13 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// The same for what is not in memory as a whole.
 pub fn write_with(path: &Path, write: impl FnOnce(&mut std::fs::File) -> Result<()>) -> Result<()> {
-    let folder = path.parent().ok_or_else(|| Error::other("a file has a folder"))?;
+    let folder = path
+        .parent()
+        .ok_or_else(|| Error::other("a file has a folder"))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     write(file.as_file_mut())?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(0o644))?;
     file.as_file().sync_data()?;
     file.persist(path)?;
     fs::File::open(folder)?.sync_all()
@@ -120,10 +123,17 @@ mod tests {
         let odd = std::ffi::OsStr::from_bytes(b"caf\xe9");
         std::fs::create_dir_all(from.join("sub")).unwrap();
         std::fs::write(from.join("sub").join(odd), "x").unwrap();
-        std::fs::set_permissions(from.join("sub").join(odd), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(
+            from.join("sub").join(odd),
+            std::fs::Permissions::from_mode(0o755),
+        )
+        .unwrap();
         std::os::unix::fs::symlink("nowhere", from.join("link")).unwrap();
         copy(&from, &to).unwrap();
-        assert_eq!(std::fs::read_link(to.join("link")).unwrap(), Path::new("nowhere"));
+        assert_eq!(
+            std::fs::read_link(to.join("link")).unwrap(),
+            Path::new("nowhere")
+        );
         let copied = std::fs::metadata(to.join("sub").join(odd)).unwrap();
         assert_eq!(copied.permissions().mode() & 0o777, 0o755);
     }

@@ -91,7 +91,11 @@ impl Workspace {
         fs::create_dir_all(path)?;
         let git = Git::new(host, &baseline).with_files(path);
         let (source_commit, base_tree) = match &source {
-            Source::Git { git: from, commit, tree } => {
+            Source::Git {
+                git: from,
+                commit,
+                tree,
+            } => {
                 git.copy_tree_from(from, tree).await?;
                 (Some(commit.clone()), tree.clone())
             }
@@ -105,13 +109,26 @@ impl Workspace {
         let base_commit = git
             .clone()
             .with_env(IDENTITY)
-            .line(["commit-tree", "-m", &format!("Base of the trial: {message}"), &base_tree])
+            .line([
+                "commit-tree",
+                "-m",
+                &format!("Base of the trial: {message}"),
+                &base_tree,
+            ])
             .await?;
         fs::write(baseline.join("refs/heads/main"), format!("{base_commit}\n"))?;
         // `read-tree` leaves no reflog and no ORIG_HEAD: the workspace has one commit and no past.
-        git.run(["read-tree", "-u", "--reset", &base_commit]).await?;
+        git.run(["read-tree", "-u", "--reset", &base_commit])
+            .await?;
         tree::copy(&baseline, &path.join(".git"))?;
-        Ok(Workspace { path: path.to_owned(), source_commit, base_commit, base_tree, git, source })
+        Ok(Workspace {
+            path: path.to_owned(),
+            source_commit,
+            base_commit,
+            base_tree,
+            git,
+            source,
+        })
     }
 
     /// What the agent changed, written as a patch to `patch`.
@@ -120,7 +137,13 @@ impl Workspace {
         let mut notes = Vec::new();
         self.stage(&mut notes).await?;
         let base = self.base_commit.as_str();
-        let diff = ["diff", "--cached", "--find-renames", "--no-ext-diff", "--no-textconv"];
+        let diff = [
+            "diff",
+            "--cached",
+            "--find-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+        ];
         let patch_args = diff.into_iter().chain(["--binary", "--full-index", base]);
         let numstat_args = diff.into_iter().chain(["--numstat", "-z", base]);
         let (written, numstat, tree, head) = tokio::join!(
@@ -130,7 +153,12 @@ impl Workspace {
             self.head(),
         );
         written?;
-        Ok(Change { tree: tree?, files: parse_numstat(&numstat?), head, notes })
+        Ok(Change {
+            tree: tree?,
+            files: parse_numstat(&numstat?),
+            head,
+            notes,
+        })
     }
 
     /// Bring our own index in step with the workspace.
@@ -143,13 +171,18 @@ impl Workspace {
         // A repository made inside the workspace would be added as a mere link, or not at all.
         let nested = NestedRepos::hide(&self.path, &git.dir().join("hidden"))?;
         for (git, _) in &nested.moved {
-            notes.push(format!("the agent made a git repository at {}; its files count as files", git.display()));
+            notes.push(format!(
+                "the agent made a git repository at {}; its files count as files",
+                git.display()
+            ));
         }
         git.run(["read-tree", &self.base_commit]).await?;
-        git.run(["add", "--all", "--ignore-errors"]).await.or_else(|error| {
-            notes.push(format!("not every file could be read: {error}"));
-            Ok::<_, WorkspaceError>(Vec::new())
-        })?;
+        git.run(["add", "--all", "--ignore-errors"])
+            .await
+            .or_else(|error| {
+                notes.push(format!("not every file could be read: {error}"));
+                Ok::<_, WorkspaceError>(Vec::new())
+            })?;
         nested.restore()?;
         Ok(())
     }
@@ -157,7 +190,15 @@ impl Workspace {
     async fn has_new_gitlinks(&self) -> Result<bool, WorkspaceError> {
         let raw = self
             .git
-            .run(["diff", "--cached", "--raw", "-z", "--no-renames", "--diff-filter=AT", &self.base_commit])
+            .run([
+                "diff",
+                "--cached",
+                "--raw",
+                "-z",
+                "--no-renames",
+                "--diff-filter=AT",
+                &self.base_commit,
+            ])
             .await?;
         Ok(raw.split(|byte| *byte == 0).any(|field| {
             field.starts_with(b":") && field.split(|byte| *byte == b' ').nth(1) == Some(b"160000")
@@ -167,41 +208,77 @@ impl Workspace {
     /// The agent's own HEAD. Nothing in the agent's git config can make `rev-parse` run a program.
     async fn head(&self) -> Option<String> {
         let git = self.git.at(&self.path.join(".git"));
-        git.line(["rev-parse", "--verify", "--quiet", "HEAD"]).await.ok()
+        git.line(["rev-parse", "--verify", "--quiet", "HEAD"])
+            .await
+            .ok()
     }
 
     /// Put the files of `tree` into the new folder `to`: what judges work on.
     pub async fn clean_copy(&self, tree: &str, to: &Utf8Path) -> Result<(), WorkspaceError> {
         fs::create_dir_all(to)?;
-        let index = self.git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
-        let git = self.git.with_files(to).with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+        let index = self
+            .git
+            .dir()
+            .join(format!("index-{}", uuid::Uuid::now_v7()));
+        let git = self
+            .git
+            .with_files(to)
+            .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
         git.run(["read-tree", "-u", "--reset", tree]).await?;
         fs::remove_file(&index)?;
         Ok(())
     }
 
     /// The lines and files between another commit of the source and the agent's work.
-    pub async fn files_since(&self, commit: &str, tree: &str) -> Result<Vec<FileChange>, WorkspaceError> {
+    pub async fn files_since(
+        &self,
+        commit: &str,
+        tree: &str,
+    ) -> Result<Vec<FileChange>, WorkspaceError> {
         let git = &self.git;
         let tree_of_commit = self.source.tree_of(commit).await?;
         if let Source::Git { git: from, .. } = &self.source {
             git.copy_tree_from(from, &tree_of_commit).await?;
         }
         let numstat = git
-            .run(["diff", "--find-renames", "--no-ext-diff", "--no-textconv", "--numstat", "-z", &tree_of_commit, tree])
+            .run([
+                "diff",
+                "--find-renames",
+                "--no-ext-diff",
+                "--no-textconv",
+                "--numstat",
+                "-z",
+                &tree_of_commit,
+                tree,
+            ])
             .await?;
         Ok(parse_numstat(&numstat))
     }
 
     /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.
-    pub async fn reference_patch(&self, reference: &str, patch: &Utf8Path) -> Result<(), WorkspaceError> {
+    pub async fn reference_patch(
+        &self,
+        reference: &str,
+        patch: &Utf8Path,
+    ) -> Result<(), WorkspaceError> {
         let git = &self.git;
         let tree = self.source.tree_of(reference).await?;
         if let Source::Git { git: from, .. } = &self.source {
             git.copy_tree_from(from, &tree).await?;
         }
-        git.run_to_file(["diff", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", &self.base_tree, &tree], patch)
-            .await?;
+        git.run_to_file(
+            [
+                "diff",
+                "--binary",
+                "--full-index",
+                "--no-ext-diff",
+                "--no-textconv",
+                &self.base_tree,
+                &tree,
+            ],
+            patch,
+        )
+        .await?;
         Ok(())
     }
 }
@@ -225,7 +302,8 @@ fn parse_numstat(bytes: &[u8]) -> Vec<FileChange> {
     let mut files = Vec::new();
     while let Some(field) = fields.next() {
         let mut columns = field.splitn(3, '\t');
-        let (Some(added), Some(removed), Some(path)) = (columns.next(), columns.next(), columns.next())
+        let (Some(added), Some(removed), Some(path)) =
+            (columns.next(), columns.next(), columns.next())
         else {
             continue;
         };
@@ -265,7 +343,9 @@ impl NestedRepos {
     }
 
     fn restore(self) -> std::io::Result<()> {
-        self.moved.into_iter().try_for_each(|(git, aside)| tree::rename(&aside, &git))
+        self.moved
+            .into_iter()
+            .try_for_each(|(git, aside)| tree::rename(&aside, &git))
     }
 }
 
@@ -276,7 +356,11 @@ mod tests {
     fn check(numstat: &str, expect: &[(&str, Option<u64>, Option<u64>)]) {
         let expect: Vec<_> = expect
             .iter()
-            .map(|(path, added, removed)| FileChange { path: (*path).into(), added: *added, removed: *removed })
+            .map(|(path, added, removed)| FileChange {
+                path: (*path).into(),
+                added: *added,
+                removed: *removed,
+            })
             .collect();
         assert_eq!(parse_numstat(numstat.as_bytes()), expect);
     }
@@ -286,6 +370,9 @@ mod tests {
         check("", &[]);
         check("3\t1\ta b.txt\0", &[("a b.txt", Some(3), Some(1))]);
         check("-\t-\tlogo.png\0", &[("logo.png", None, None)]);
-        check("0\t0\t\0old.rs\0new.rs\x001\t0\tx\0", &[("new.rs", Some(0), Some(0)), ("x", Some(1), Some(0))]);
+        check(
+            "0\t0\t\0old.rs\0new.rs\x001\t0\tx\0",
+            &[("new.rs", Some(0), Some(0)), ("x", Some(1), Some(0))],
+        );
     }
 }

@@ -72,7 +72,8 @@ pub struct Limits {
     pub wall: Option<Duration>,
     /// The longest it may write nothing.
     pub idle: Option<Duration>,
-    /// The most bytes it may write in total. What comes beyond is read and counted, but not delivered.
+    /// The most bytes it may write in total. What comes beyond is read and counted, but not delivered, and
+    /// the exit says [`OutputLimit`](crate::EndReason::OutputLimit).
     pub output: Option<u64>,
     /// The time between SIGTERM and SIGKILL.
     pub term_grace: Duration,

@@ -325,7 +325,8 @@ impl Process {
 
     fn overdue_at(&self) -> Option<Instant> {
         let grace = self.limits.term_grace.max(self.limits.leak_grace);
-        self.ending.map(|ending| ending.since + grace + OVERDUE)
+        let since = self.ending?.since;
+        since.checked_add(grace.saturating_add(OVERDUE))
     }
 
     fn wall_at(&self) -> Option<Instant> {
@@ -344,13 +345,20 @@ impl Process {
 
     fn report(&self) -> Report {
         let (_, finished) = self.finished.clone().expect("reported when finished only");
+        let [stdout, stderr] = &self.outputs;
+        // Output is cut at its limit also if the process was gone before we had read that far.
+        let limit = self.limits.output.unwrap_or(u64::MAX);
+        let cut = (stdout.bytes + stderr.bytes > limit).then_some(EndReason::OutputLimit);
         Report {
-            exit: finished.exit,
+            exit: Exit {
+                status: finished.exit.status,
+                ended_by: finished.exit.ended_by.or(cut),
+            },
             duration: finished.duration,
             leaked: finished.leaked,
             usage: finished.usage,
-            stdout_bytes: self.outputs[0].bytes,
-            stderr_bytes: self.outputs[1].bytes,
+            stdout_bytes: stdout.bytes,
+            stderr_bytes: stderr.bytes,
         }
     }
 }

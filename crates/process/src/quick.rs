@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
@@ -301,11 +301,15 @@ fn prepare(
 
 fn not_started(program: &OsString, source: io::Error) -> Error {
     let program = program.clone();
+    let is_path = Path::new(&program).components().count() > 1;
     match source.kind() {
-        io::ErrorKind::NotFound => Error::ProgramNotFound { program },
-        io::ErrorKind::PermissionDenied => Error::NotExecutable {
+        io::ErrorKind::PermissionDenied if is_path => Error::NotExecutable {
             path: program.into(),
         },
+        // For a name this only says that some folder of `PATH` is closed to us.
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+            Error::ProgramNotFound { program }
+        }
         _ => Error::Start { program, source },
     }
 }

@@ -1,8 +1,11 @@
 //! `proctor doctor`.
 
-use std::collections::BTreeMap;
-
-use proctor_harness::{agent::Adapter, agents::ADAPTERS, availability, host::Host};
+use proctor_harness::{
+    agent::{Adapter, Authentication},
+    agents::ADAPTERS,
+    availability,
+    host::Host,
+};
 use serde::Serialize;
 
 use crate::{
@@ -27,7 +30,9 @@ struct Finding {
 
 pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let findings = runtime.block_on(examine(&host));
     if args.json {
         ui::print_json(&findings)?;
@@ -36,8 +41,14 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
             show(finding)?;
         }
     }
-    let has_git = findings.iter().any(|finding| finding.program == "git" && finding.path.is_some());
-    Ok(if has_git { Exit::Success } else { Exit::Infrastructure })
+    let has_git = findings
+        .iter()
+        .any(|finding| finding.program == "git" && finding.path.is_some());
+    Ok(if has_git {
+        Exit::Success
+    } else {
+        Exit::Infrastructure
+    })
 }
 
 async fn examine(host: &Host) -> Vec<Finding> {
@@ -45,7 +56,9 @@ async fn examine(host: &Host) -> Vec<Finding> {
     let mut findings = vec![Finding {
         name: "git",
         program: "git",
-        hint: git.is_none().then(|| "install git: every workspace is made with it".to_owned()),
+        hint: git
+            .is_none()
+            .then(|| "install git: every workspace is made with it".to_owned()),
         version: None,
         path: git.map(camino::Utf8PathBuf::into_string),
         authenticated: None,
@@ -67,10 +80,12 @@ async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Fin
         hint: Some(cli.install_hint.to_owned()),
     };
     if let Some(installed) = availability::installed(cli, host).await {
-        let mut env: BTreeMap<String, String> = host.env.clone();
-        env.retain(|name, _| !name.is_empty());
-        let check = availability::auth_check(cli, &installed, &env, &host.cwd).await;
-        finding.authenticated = adapter.authenticated(&env, check.as_ref());
+        let check = availability::auth_check(cli, &installed, &host.env, &host.cwd).await;
+        finding.authenticated = match adapter.authentication(&host.env, check.as_ref()) {
+            Authentication::Found(_) => Some(true),
+            Authentication::Missing => Some(false),
+            Authentication::NotNeeded | Authentication::Unknown => None,
+        };
         finding.hint = (finding.authenticated == Some(false)).then(|| cli.login_hint.to_owned());
         finding.path = Some(installed.path.into_string());
         finding.version = installed.version;

@@ -12,12 +12,21 @@ const TEMPLATE: &str = include_str!("../../templates/testcase.yaml");
 
 pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
     if args.path.exists() && !args.force {
-        return Err(CliError::Exists { path: args.path.clone() });
+        return Err(CliError::Exists {
+            path: args.path.clone(),
+        });
     }
-    if let Some(folder) = args.path.parent().filter(|folder| !folder.as_str().is_empty()) {
+    if let Some(folder) = args
+        .path
+        .parent()
+        .filter(|folder| !folder.as_str().is_empty())
+    {
         fs::create_dir_all(folder)?;
     }
     fs::write(&args.path, TEMPLATE)?;
-    ui::print(&format!("wrote {path}; run it with: proctor run -c {path}\n", path = args.path))?;
+    ui::print(&format!(
+        "wrote {path}; run it with: proctor run -c {path}\n",
+        path = args.path
+    ))?;
     Ok(Exit::Success)
 }

@@ -10,7 +10,10 @@ use crate::{
 };
 
 pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
-    let agents: Vec<(&str, &str)> = ADAPTERS.iter().map(|adapter| (adapter.name(), adapter.summary())).collect();
+    let agents: Vec<(&str, &str)> = ADAPTERS
+        .iter()
+        .map(|adapter| (adapter.name(), adapter.summary()))
+        .collect();
     if args.json {
         let named = |(name, summary): &(&str, &str)| json!({ "name": name, "summary": summary });
         ui::print_json(&json!({

@@ -26,7 +26,11 @@ fn load(cases: &Cases, host: &Host, settings: &Settings) -> Result<Vec<TrialPlan
             }
         }
     }
-    if errors.is_empty() { Ok(plans) } else { Err(CliError::Config(errors)) }
+    if errors.is_empty() {
+        Ok(plans)
+    } else {
+        Err(CliError::Config(errors))
+    }
 }
 
 /// A file is itself; a folder is the test cases in it.
@@ -42,11 +46,14 @@ fn files(path: &Utf8Path, shown: &Utf8Path) -> Result<Vec<Utf8PathBuf>, CliError
         .collect();
     found.sort();
     if found.is_empty() {
-        return Err(CliError::NoTestCases { folder: shown.to_owned() });
+        return Err(CliError::NoTestCases {
+            folder: shown.to_owned(),
+        });
     }
     Ok(found)
 }
 
 fn settings(host: &Host) -> Result<Settings, CliError> {
-    Settings::load(host.home.as_deref(), &host.cwd, &host.env).map_err(|error| CliError::Config(vec![error]))
+    Settings::load(host.home.as_deref(), &host.cwd, &host.env)
+        .map_err(|error| CliError::Config(vec![error]))
 }

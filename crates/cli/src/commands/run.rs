@@ -1,10 +1,11 @@
 //! `proctor run`.
 
 use proctor_harness::{
+    event::RunEvent,
     runner::{Run, Workspaces},
     store::TrialStatus,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -23,22 +24,31 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
     let run = Run {
         plans: &plans,
-        workspace_dir: settings.workspace_dir.clone().unwrap_or_else(|| host.cwd.join(DEFAULT_WORKSPACE_DIR)),
-        workspaces: if keeps { Workspaces::Keep } else { Workspaces::Delete },
+        workspace_dir: settings
+            .workspace_dir
+            .clone()
+            .unwrap_or_else(|| host.cwd.join(DEFAULT_WORKSPACE_DIR)),
+        workspaces: if keeps {
+            Workspaces::Keep
+        } else {
+            Workspaces::Delete
+        },
         host: &host,
     };
     let progress = ui::Progress::new(args.progress, &host);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let summary = runtime.block_on(async {
         let cancel = CancellationToken::new();
-        let listener = |event: &_| progress.show(event);
+        let mut signals = StopSignals::listen()?;
+        let listener = |event: &RunEvent<'_>| progress.show(event);
         let running = run.run(&listener, &cancel);
         tokio::pin!(running);
         loop {
             tokio::select! {
                 summary = &mut running => return Ok::<_, CliError>(summary?),
-                stopped = stop_signal() => {
-                    stopped?;
+                () = signals.next() => {
                     if cancel.is_cancelled() {
                         // Asked twice: the supervisors see us go and take the agents along.
                         std::process::exit(130);
@@ -56,18 +66,35 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     } else {
         ui::report(&progress, &summary)?;
     }
-    Ok(if summary.status == TrialStatus::Interrupted { Exit::Interrupted } else { summary.status.into() })
+    Ok(if summary.status == TrialStatus::Interrupted {
+        Exit::Interrupted
+    } else {
+        summary.status.into()
+    })
 }
 
-/// Wait for a signal that asks us to stop.
-async fn stop_signal() -> std::io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+/// The signals that ask us to stop.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl StopSignals {
+    fn listen() -> std::io::Result<StopSignals> {
+        Ok(StopSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
-    Ok(())
+
+    /// Wait for one of them.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
 }

@@ -20,8 +20,14 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
                 Some(PromptSource::Text(text)) => format!("{} characters", text.chars().count()),
                 Some(PromptSource::WorkspaceFile(file)) => format!("{file}, in the repo"),
             };
-            let timeout = case.timeout.map_or("none".to_owned(), |limit| format!("{} ms", limit.as_millis()));
-            let evaluators: Vec<&str> = plan.evaluators.iter().map(|evaluator| evaluator.name.as_str()).collect();
+            let timeout = case.timeout.map_or("none".to_owned(), |limit| {
+                format!("{} ms", limit.as_millis())
+            });
+            let evaluators: Vec<&str> = plan
+                .evaluators
+                .iter()
+                .map(|evaluator| evaluator.name.as_str())
+                .collect();
             ui::print(&format!(
                 "  name        {}\n  agent       {}\n  model       {}\n  prompt      {prompt}\n  timeout     {timeout}\n  evaluators  {}\n",
                 case.name,

@@ -46,15 +46,30 @@ impl Adapter for Command {
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
         let mut settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
-        let span = section.config.get("command").map_or(section.config.span, |node| node.span);
-        let Some(program) = settings.command.first_mut().filter(|program| !program.is_empty()) else {
-            return Err(vec![Fault { span, message: "`command` names no program".to_owned(), hint: None }]);
+        let span = section
+            .config
+            .get("command")
+            .map_or(section.config.span, |node| node.span);
+        let Some(program) = settings
+            .command
+            .first_mut()
+            .filter(|program| !program.is_empty())
+        else {
+            return Err(vec![Fault {
+                span,
+                message: "`command` names no program".to_owned(),
+                hint: None,
+            }]);
         };
         if program.contains('/') {
             *program = section.folder.join(program.as_str()).into_string();
         }
-        let prompt = resolve_prompt(settings.prompt.as_deref(), settings.prompt_file.as_deref(), section)
-            .map_err(|fault| vec![fault])?;
+        let prompt = resolve_prompt(
+            settings.prompt.as_deref(),
+            settings.prompt_file.as_deref(),
+            section,
+        )
+        .map_err(|fault| vec![fault])?;
         Ok(Box::new(Program { prompt, settings }))
     }
 }

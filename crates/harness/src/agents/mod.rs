@@ -9,10 +9,17 @@ mod plain;
 use crate::agent::Adapter;
 
 /// Every adapter there is, in the order in which `backend: auto` tries those with a CLI.
-pub static ADAPTERS: &[&dyn Adapter] =
-    &[&claude_code::ClaudeCode, &command::Command, &oracle::Oracle, &null::Null];
+pub static ADAPTERS: &[&dyn Adapter] = &[
+    &claude_code::ClaudeCode,
+    &command::Command,
+    &oracle::Oracle,
+    &null::Null,
+];
 
 /// The adapter for `agent.type: name`.
 pub fn find(name: &str) -> Option<&'static dyn Adapter> {
-    ADAPTERS.iter().copied().find(|adapter| adapter.name() == name)
+    ADAPTERS
+        .iter()
+        .copied()
+        .find(|adapter| adapter.name() == name)
 }

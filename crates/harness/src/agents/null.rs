@@ -23,7 +23,10 @@ impl Adapter for Null {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        section.config.read::<UnreadPrompt>().map_err(|fault| vec![fault])?;
+        section
+            .config
+            .read::<UnreadPrompt>()
+            .map_err(|fault| vec![fault])?;
         Ok(Box::new(Nothing))
     }
 }

@@ -24,7 +24,10 @@ impl Adapter for Oracle {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        section.config.read::<UnreadPrompt>().map_err(|fault| vec![fault])?;
+        section
+            .config
+            .read::<UnreadPrompt>()
+            .map_err(|fault| vec![fault])?;
         Ok(Box::new(Applies))
     }
 }
@@ -42,6 +45,15 @@ impl Agent for Applies {
             hint: Some("name one in the test case: `reference: solution.patch`, or `expected_source: branch` with `expected`".to_owned()),
             code: "ORACLE_NO_REFERENCE",
         })?;
-        Ok(plain::launch(&["git", "apply", "--allow-empty", "--whitespace=nowarn", patch.as_str()], context))
+        Ok(plain::launch(
+            &[
+                "git",
+                "apply",
+                "--allow-empty",
+                "--whitespace=nowarn",
+                patch.as_str(),
+            ],
+            context,
+        ))
     }
 }

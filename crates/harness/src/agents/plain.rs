@@ -8,7 +8,8 @@ use crate::{
     agent::{Input, Launch, LaunchContext, Terminal},
     outcome::{EndedBy, Ending, Outcome},
     session::{
-        Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent, SessionHost, Source, Text,
+        Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent, SessionHost,
+        Source, Text,
     },
 };
 
@@ -56,7 +57,11 @@ impl Session for PlainSession {
         if text.trim().is_empty() {
             return;
         }
-        let role = if source == Source::Stderr { Role::System } else { Role::Assistant };
+        let role = if source == Source::Stderr {
+            Role::System
+        } else {
+            Role::Assistant
+        };
         host.event(SessionEvent::Message {
             role,
             kind: MessageKind::Text,
@@ -85,7 +90,10 @@ impl Session for PlainSession {
             .then(|| LogError::new("AGENT_FAILED", failure(ending, &quoted)));
         Conclusion {
             final_text: self.last_line,
-            counts: Counts { oversized_lines: self.oversized_lines, ..Counts::default() },
+            counts: Counts {
+                oversized_lines: self.oversized_lines,
+                ..Counts::default()
+            },
             ..Conclusion::of(outcome, errors.into_iter().collect())
         }
     }
@@ -109,7 +117,11 @@ fn failure(ending: &Ending, quoted: &[String]) -> String {
         (None, Some(signal)) => format!("the agent was killed by signal {signal}"),
         (None, None) => "the agent ended in an unknown way".to_owned(),
     };
-    if quoted.is_empty() { what } else { format!("{what}; its last words: {}", quoted.join(" / ")) }
+    if quoted.is_empty() {
+        what
+    } else {
+        format!("{what}; its last words: {}", quoted.join(" / "))
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +129,14 @@ mod tests {
     use super::*;
 
     fn check(code: Option<i32>, signal: Option<i32>, ended_by: Option<EndedBy>, expect: Outcome) {
-        assert_eq!(outcome(&Ending { code, signal, ended_by }), expect);
+        assert_eq!(
+            outcome(&Ending {
+                code,
+                signal,
+                ended_by
+            }),
+            expect
+        );
     }
 
     #[test]
@@ -128,6 +147,11 @@ mod tests {
         check(Some(124), None, None, Outcome::Timeout);
         check(None, Some(9), None, Outcome::AgentError);
         check(Some(0), None, Some(EndedBy::WallLimit), Outcome::Timeout);
-        check(Some(0), None, Some(EndedBy::Cancelled), Outcome::Interrupted);
+        check(
+            Some(0),
+            None,
+            Some(EndedBy::Cancelled),
+            Outcome::Interrupted,
+        );
     }
 }

@@ -171,7 +171,7 @@ pub fn load(
             .with_hint("`proctor init` writes a test case to start from");
         return Err(source.error(vec![fault]));
     }
-    let folder = path.parent().unwrap_or(Utf8Path::new("")).to_owned();
+    let folder = absolute(path.parent().unwrap_or(Utf8Path::new("")));
     let faults = refuse(&mut root);
     let context = evaluator::Context {
         source: &source,
@@ -265,6 +265,17 @@ fn resolve(
 }
 
 /// Milliseconds as a limit; 0 is none.
+/// Agents and evaluators work in other folders: what is named beside the test case has to be
+/// found from there.
+fn absolute(folder: &Utf8Path) -> Utf8PathBuf {
+    let here = if folder.as_str().is_empty() {
+        Utf8Path::new(".")
+    } else {
+        folder
+    };
+    camino::absolute_utf8(here).unwrap_or_else(|_| folder.to_owned())
+}
+
 fn limit(ms: u64) -> Option<Duration> {
     (ms > 0).then(|| Duration::from_millis(ms))
 }

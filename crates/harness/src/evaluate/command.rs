@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
-    Capture, CaptureLimits, CapturePaths, Command, EndReason, Event, Exit, Limits, Output, Process, Status, Stdin,
+    Capture, CaptureLimits, CapturePaths, Command, EndReason, Event, Exit, Limits, Output, Process,
+    Status, Stdin,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,7 +48,10 @@ impl<'de> Deserialize<'de> for CommandWords {
             fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Vec<String>, E> {
                 Ok(["sh", "-c", line].map(str::to_owned).into())
             }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<Vec<String>, A::Error> {
                 let mut words = Vec::new();
                 while let Some(word) = list.next_element()? {
                     words.push(word);
@@ -96,24 +100,42 @@ impl Settings {
         }
         let working_dir = Utf8PathBuf::from(written.working_dir.unwrap_or_default());
         if working_dir.is_absolute() || working_dir.components().any(|part| part.as_str() == "..") {
-            return Err(fault("working_dir", format!("`{working_dir}` leaves the clean copy")));
+            return Err(fault(
+                "working_dir",
+                format!("`{working_dir}` leaves the clean copy"),
+            ));
         }
         let mut env = written.env;
         env.insert("PROCTOR_CASE_DIR".to_owned(), folder.to_string());
         let timeout_ms = written.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
         let timeout = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
-        Ok(Settings { argv, env, working_dir, timeout })
+        Ok(Settings {
+            argv,
+            env,
+            working_dir,
+            timeout,
+        })
     }
 }
 
-pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>, number: usize) -> Result<Finding, String> {
+pub(super) async fn judge(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    number: usize,
+) -> Result<Finding, String> {
     let copy = copy_folder(judging, number);
     let home = judging.scratch.join(format!("judge-home-{number}"));
     let log = format!("evaluators/command-{number}/output.log");
     let prepared = async {
-        judging.workspace.clean_copy(&judging.change.tree, &copy).await.map_err(|error| error.to_string())?;
+        judging
+            .workspace
+            .clean_copy(&judging.change.tree, &copy)
+            .await
+            .map_err(|error| error.to_string())?;
         fs_err::create_dir_all(home.join("tmp")).map_err(|error| error.to_string())?;
-        let folder = judging.artifacts.join(format!("evaluators/command-{number}"));
+        let folder = judging
+            .artifacts
+            .join(format!("evaluators/command-{number}"));
         fs_err::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let paths = CapturePaths {
             stdout: folder.join("stdout").into(),
@@ -122,7 +144,9 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>, number: us
         };
         Capture::create(paths, CaptureLimits::default()).map_err(|error| error.to_string())
     };
-    let mut capture = prepared.await.map_err(|error| format!("could not make a clean copy: {error}"))?;
+    let mut capture = prepared
+        .await
+        .map_err(|error| format!("could not make a clean copy: {error}"))?;
     let (exit, tail) = run(settings, judging, (&copy, &home), &mut capture).await?;
     let removed = crate::tree::remove(&copy).and_then(|()| crate::tree::remove(&home));
     removed.map_err(|error| format!("could not remove the clean copy: {error}"))?;
@@ -141,13 +165,21 @@ async fn run(
     let command = Command {
         program: settings.argv[0].clone().into(),
         args: settings.argv[1..].iter().map(Into::into).collect(),
-        env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        env: env
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
         cwd: copy.join(&settings.working_dir).into(),
         stdin: Stdin::Null,
         output: Output::Pipes,
-        limits: Limits { wall: settings.timeout, ..Limits::default() },
+        limits: Limits {
+            wall: settings.timeout,
+            ..Limits::default()
+        },
     };
-    let mut process = Process::spawn(command, &judging.host.supervisor).await.map_err(|error| error.to_string())?;
+    let mut process = Process::spawn(command, &judging.host.supervisor)
+        .await
+        .map_err(|error| error.to_string())?;
     let mut tail = Vec::new();
     let mut cancelled = false;
     loop {
@@ -172,7 +204,9 @@ fn finding(settings: &Settings, exit: Exit, tail: &[u8], log: String) -> Result<
     let line = shell_words::join(&settings.argv);
     let code = match (exit.ended_by, exit.status) {
         (None, Some(Status::Code(code))) => code,
-        (None, Some(Status::Signal(signal))) => return Err(format!("`{line}` was killed by signal {signal}")),
+        (None, Some(Status::Signal(signal))) => {
+            return Err(format!("`{line}` was killed by signal {signal}"));
+        }
         (Some(EndReason::TimedOut), _) => return Err(format!("`{line}` ran into its time limit")),
         (Some(EndReason::Cancelled), _) => return Err(format!("`{line}` was interrupted")),
         _ => return Err(format!("`{line}` ended in an unknown way")),
@@ -182,14 +216,23 @@ fn finding(settings: &Settings, exit: Exit, tail: &[u8], log: String) -> Result<
         return Err(format!("`{line}` could not be run (exit code {code})"));
     }
     let said = String::from_utf8_lossy(tail);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let last = said
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
     let message = match (code, last) {
         (0, _) => format!("`{line}` passed"),
         (code, "") => format!("`{line}` exited with code {code}"),
         (code, last) => format!("`{line}` exited with code {code}: {last}"),
     };
     Ok(Finding {
-        status: if code == 0 { VerdictStatus::Passed } else { VerdictStatus::Failed },
+        status: if code == 0 {
+            VerdictStatus::Passed
+        } else {
+            VerdictStatus::Failed
+        },
         message,
         metrics: Map::from_iter([("exit_code".to_owned(), json!(code))]),
         assertions: None,

@@ -49,7 +49,12 @@ impl Size {
     pub(crate) fn of(files: &[FileChange]) -> Size {
         let added = files.iter().filter_map(|file| file.added).sum();
         let removed = files.iter().filter_map(|file| file.removed).sum();
-        Size { files: files.len() as u64, added, removed, entropy: entropy(files) }
+        Size {
+            files: files.len() as u64,
+            added,
+            removed,
+            entropy: entropy(files),
+        }
     }
 
     fn total(self) -> u64 {
@@ -59,9 +64,17 @@ impl Size {
 
 /// Shannon entropy in bits of the lines changed over the files: 0 when one file has them all.
 fn entropy(files: &[FileChange]) -> f64 {
-    let lines: Vec<u64> = files.iter().map(lines_of).filter(|lines| *lines > 0).collect();
+    let lines: Vec<u64> = files
+        .iter()
+        .map(lines_of)
+        .filter(|lines| *lines > 0)
+        .collect();
     let total = lines.iter().sum::<u64>() as f64;
-    let bits: f64 = lines.iter().map(|lines| *lines as f64 / total).map(|share| share * share.log2()).sum();
+    let bits: f64 = lines
+        .iter()
+        .map(|lines| *lines as f64 / total)
+        .map(|share| share * share.log2())
+        .sum();
     // Of a single file the sum is zero with a minus sign.
     if bits == 0.0 { 0.0 } else { -bits }
 }
@@ -73,7 +86,14 @@ fn lines_of(file: &FileChange) -> u64 {
 pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
     let other_base;
     let (base, files) = match &settings.base_commit {
-        None => (judging.workspace.source_commit.as_ref().unwrap_or(&judging.workspace.base_commit), &judging.change.files),
+        None => (
+            judging
+                .workspace
+                .source_commit
+                .as_ref()
+                .unwrap_or(&judging.workspace.base_commit),
+            &judging.change.files,
+        ),
         Some(commit) => {
             other_base = judging
                 .workspace
@@ -91,15 +111,29 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
     if !violations.is_empty() {
         metrics.insert("violations".to_owned(), json!(violations));
     }
-    let assertions = serde_json::to_value(&settings.assertions).ok().and_then(|value| match value {
-        Value::Object(map) if !map.is_empty() => Some(map),
-        _ => None,
-    });
+    let assertions =
+        serde_json::to_value(&settings.assertions)
+            .ok()
+            .and_then(|value| match value {
+                Value::Object(map) if !map.is_empty() => Some(map),
+                _ => None,
+            });
     let plural = if size.files == 1 { "file" } else { "files" };
-    let measured = format!("{} {plural} changed (+{}/-{} lines)", size.files, size.added, size.removed);
+    let measured = format!(
+        "{} {plural} changed (+{}/-{} lines)",
+        size.files, size.added, size.removed
+    );
     Ok(Finding {
-        status: if violations.is_empty() { VerdictStatus::Passed } else { VerdictStatus::Failed },
-        message: if violations.is_empty() { measured } else { format!("{measured}; {}", violations.join("; ")) },
+        status: if violations.is_empty() {
+            VerdictStatus::Passed
+        } else {
+            VerdictStatus::Failed
+        },
+        message: if violations.is_empty() {
+            measured
+        } else {
+            format!("{measured}; {}", violations.join("; "))
+        },
         metrics,
         assertions,
         artifacts: vec![Artifact {
@@ -117,15 +151,39 @@ fn violations(assertions: &Assertions, size: Size) -> Vec<String> {
             found.push(format!("{name} is {limit}, found {value}"));
         }
     };
-    at_most("max_files_changed", assertions.max_files_changed, size.files);
+    at_most(
+        "max_files_changed",
+        assertions.max_files_changed,
+        size.files,
+    );
     at_most("max_lines_added", assertions.max_lines_added, size.added);
-    at_most("max_lines_removed", assertions.max_lines_removed, size.removed);
-    at_most("max_total_changes", assertions.max_total_changes, size.total());
-    if let Some(limit) = assertions.min_change_entropy.filter(|limit| size.entropy < *limit) {
-        found.push(format!("min_change_entropy is {limit}, found {:.3}", size.entropy));
+    at_most(
+        "max_lines_removed",
+        assertions.max_lines_removed,
+        size.removed,
+    );
+    at_most(
+        "max_total_changes",
+        assertions.max_total_changes,
+        size.total(),
+    );
+    if let Some(limit) = assertions
+        .min_change_entropy
+        .filter(|limit| size.entropy < *limit)
+    {
+        found.push(format!(
+            "min_change_entropy is {limit}, found {:.3}",
+            size.entropy
+        ));
     }
-    if let Some(limit) = assertions.max_change_entropy.filter(|limit| size.entropy > *limit) {
-        found.push(format!("max_change_entropy is {limit}, found {:.3}", size.entropy));
+    if let Some(limit) = assertions
+        .max_change_entropy
+        .filter(|limit| size.entropy > *limit)
+    {
+        found.push(format!(
+            "max_change_entropy is {limit}, found {:.3}",
+            size.entropy
+        ));
     }
     found
 }
@@ -160,7 +218,11 @@ mod tests {
     use super::*;
 
     fn file(added: u64, removed: u64) -> FileChange {
-        FileChange { path: "f".to_owned(), added: Some(added), removed: Some(removed) }
+        FileChange {
+            path: "f".to_owned(),
+            added: Some(added),
+            removed: Some(removed),
+        }
     }
 
     #[test]
@@ -173,7 +235,12 @@ mod tests {
 
     #[test]
     fn every_bound_is_checked_at_and_over_it() {
-        let size = Size { files: 2, added: 3, removed: 4, entropy: 1.0 };
+        let size = Size {
+            files: 2,
+            added: 3,
+            removed: 4,
+            entropy: 1.0,
+        };
         let at = Assertions {
             max_files_changed: Some(2),
             max_lines_added: Some(3),

@@ -37,8 +37,14 @@ enum Kind {
 
 /// The names of all evaluators and what each is for.
 pub const EVALUATORS: [(&str, &str); 2] = [
-    ("git-diff", "measures the change and checks its size and spread"),
-    ("command", "runs a command in a clean copy of the result; its exit code decides"),
+    (
+        "git-diff",
+        "measures the change and checks its size and spread",
+    ),
+    (
+        "command",
+        "runs a command in a clean copy of the result; its exit code decides",
+    ),
 ];
 
 /// What an evaluator says.
@@ -134,7 +140,10 @@ impl Evaluator {
             "command" => Kind::Command(command::Settings::read(spec, folder)?),
             _ => return Err(spec.unknown(&EVALUATORS.map(|(name, _)| name))),
         };
-        Ok(Evaluator { name: spec.name.clone(), kind })
+        Ok(Evaluator {
+            name: spec.name.clone(),
+            kind,
+        })
     }
 
     /// Judge. What goes wrong on the way is a verdict too.
@@ -179,7 +188,9 @@ impl Evaluator {
             assertions: None,
             artifacts: Vec::new(),
         });
-        verdict.error = (status == VerdictStatus::Error).then(|| VerdictError { message: message.to_owned() });
+        verdict.error = (status == VerdictStatus::Error).then(|| VerdictError {
+            message: message.to_owned(),
+        });
         verdict
     }
 }

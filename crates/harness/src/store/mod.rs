@@ -8,7 +8,9 @@ pub use record::{
     AgentRecord, DiffRecord, HostRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record,
     ResourceRecord, TaskRecord, TrialStatus, hex,
 };
-pub use results::{AgentResult, Artifacts, Execution, OverallStatus, Results, Summary, TestCaseResult};
+pub use results::{
+    AgentResult, Artifacts, Execution, OverallStatus, Results, Summary, TestCaseResult,
+};
 
 use std::{
     fs::{File, TryLockError},
@@ -67,7 +69,11 @@ impl RunDir {
             match fs::create_dir(&path) {
                 Ok(()) => {
                     let lock = lock(&path).map_err(failed(&path))?;
-                    return Ok(RunDir { id, path, _lock: lock });
+                    return Ok(RunDir {
+                        id,
+                        path,
+                        _lock: lock,
+                    });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(&path)(error)),
@@ -88,7 +94,9 @@ pub fn lock(folder: &Utf8Path) -> std::io::Result<File> {
     let file = File::create(folder.join(LOCK_FILE))?;
     file.try_lock().map_err(|error| match error {
         TryLockError::Error(error) => error,
-        TryLockError::WouldBlock => Error::new(ErrorKind::ResourceBusy, "another process holds the lock"),
+        TryLockError::WouldBlock => {
+            Error::new(ErrorKind::ResourceBusy, "another process holds the lock")
+        }
     })?;
     Ok(file)
 }
@@ -101,7 +109,10 @@ pub fn is_locked(folder: &Utf8Path) -> bool {
 
 /// Write a JSON file whole or not at all.
 pub fn write_json(path: &Utf8Path, value: &impl Serialize) -> Result<(), StoreError> {
-    let failed = |source| StoreError { path: path.to_owned(), source };
+    let failed = |source| StoreError {
+        path: path.to_owned(),
+        source,
+    };
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
     bytes.push(b'\n');
     tree::write_atomically(path.as_std_path(), &bytes).map_err(failed)
@@ -120,7 +131,9 @@ mod tests {
     #[test]
     fn two_runs_in_the_same_instant_have_folders_of_their_own() {
         let (_dir, parent) = folder();
-        let runs: Vec<RunDir> = (0..50).map(|_| RunDir::create(&parent, "run").unwrap()).collect();
+        let runs: Vec<RunDir> = (0..50)
+            .map(|_| RunDir::create(&parent, "run").unwrap())
+            .collect();
         let mut ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();

@@ -178,8 +178,14 @@ pub struct ProcessRecord {
 
 impl ProcessRecord {
     /// The record of a process that has ended.
-    pub fn of(report: &Report, argv: Vec<String>, ending: &Ending, capture: &Capture) -> ProcessRecord {
-        let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    pub fn of(
+        report: &Report,
+        argv: Vec<String>,
+        ending: &Ending,
+        capture: &Capture,
+    ) -> ProcessRecord {
+        let millis =
+            |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         ProcessRecord {
             argv,
             duration_ms: millis(report.duration),

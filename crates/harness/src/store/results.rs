@@ -124,8 +124,17 @@ pub struct Artifacts {
 impl Results {
     /// The results of a finished trial.
     pub fn of(record: &Record, test_case: TestCaseResult, exit_code: Option<i32>) -> Results {
-        let count = |status| record.verdicts.iter().filter(|verdict| verdict.status == status).count();
-        let completed_at = record.completed_at.clone().unwrap_or_else(|| record.started_at.clone());
+        let count = |status| {
+            record
+                .verdicts
+                .iter()
+                .filter(|verdict| verdict.status == status)
+                .count()
+        };
+        let completed_at = record
+            .completed_at
+            .clone()
+            .unwrap_or_else(|| record.started_at.clone());
         Results {
             version: "1.0.0".to_owned(),
             test_case,
@@ -162,7 +171,12 @@ impl Results {
                 evaluator_artifacts: record
                     .verdicts
                     .iter()
-                    .flat_map(|verdict| verdict.artifacts.iter().map(|artifact| artifact.path.clone()))
+                    .flat_map(|verdict| {
+                        verdict
+                            .artifacts
+                            .iter()
+                            .map(|artifact| artifact.path.clone())
+                    })
                     .collect(),
             },
         }

@@ -14,20 +14,32 @@ impl Trial<'_> {
     pub(super) async fn judge(&mut self, ran: &Ran) {
         let outcome = ran.conclusion.outcome;
         if let Some(workspace) = &self.workspace {
-            match workspace.change(&self.artifacts.join(store::PATCH_FILE)).await {
+            match workspace
+                .change(&self.artifacts.join(store::PATCH_FILE))
+                .await
+            {
                 Ok(change) => {
                     self.record.notes.extend(change.notes.iter().cloned());
-                    self.record.diff = store::DiffRecord::of(&change, &self.artifacts.join(store::PATCH_FILE)).ok();
+                    self.record.diff =
+                        store::DiffRecord::of(&change, &self.artifacts.join(store::PATCH_FILE))
+                            .ok();
                     self.change = Some(change);
                 }
-                Err(error) => self.record.errors.push(LogError::new("DIFF_FAILED", chain(&error))),
+                Err(error) => self
+                    .record
+                    .errors
+                    .push(LogError::new("DIFF_FAILED", chain(&error))),
             }
         }
         self.phase(Phase::Judging);
         for (number, evaluator) in self.plan.evaluators.iter().enumerate() {
             let verdict = match (&self.workspace, &self.change) {
-                _ if outcome.is_infrastructure() => evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str())),
-                _ if self.context.cancel.is_cancelled() => evaluator.skipped("not judged: the run was interrupted"),
+                _ if outcome.is_infrastructure() => {
+                    evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
+                }
+                _ if self.context.cancel.is_cancelled() => {
+                    evaluator.skipped("not judged: the run was interrupted")
+                }
                 (Some(workspace), Some(change)) => {
                     let judging = Judging {
                         workspace,
@@ -55,7 +67,9 @@ pub(super) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool)
         outcome if outcome.is_infrastructure() => TrialStatus::Error,
         Outcome::Completed if any(VerdictStatus::Failed) => TrialStatus::Failed,
         Outcome::Completed if is_cancelled => TrialStatus::Interrupted,
-        Outcome::Completed if any(VerdictStatus::Error) || any(VerdictStatus::Skipped) => TrialStatus::Error,
+        Outcome::Completed if any(VerdictStatus::Error) || any(VerdictStatus::Skipped) => {
+            TrialStatus::Error
+        }
         Outcome::Completed => TrialStatus::Passed,
         _ => TrialStatus::Failed,
     }

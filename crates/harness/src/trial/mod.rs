@@ -82,11 +82,14 @@ impl UsageError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            UsageError::Source { source: SourceError::UnknownRevision { .. }, .. } => {
-                Some("`git branch -a` and `git tag` in the repo list what there is".to_owned())
-            }
+            UsageError::Source {
+                source: SourceError::UnknownRevision { .. },
+                ..
+            } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
             UsageError::Launch { source, .. } => source.hint.clone(),
-            UsageError::Store(_) => Some("choose a folder that you may write to with `workspace_dir`".to_owned()),
+            UsageError::Store(_) => {
+                Some("choose a folder that you may write to with `workspace_dir`".to_owned())
+            }
             _ => None,
         }
     }
@@ -136,11 +139,22 @@ struct Ran {
 impl<'a> Trial<'a> {
     /// Make the trial's folders and its first record: should Proctor be killed, that one stays.
     fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, UsageError> {
-        (context.listener)(&RunEvent::TrialStarted(TrialName { agent: plan.adapter.name(), task: &plan.case.name, trial: 1 }));
+        (context.listener)(&RunEvent::TrialStarted(TrialName {
+            agent: plan.adapter.name(),
+            task: &plan.case.name,
+            trial: 1,
+        }));
         let artifacts = context.folder.join("artifacts");
         let private = context.folder.join(".trial");
-        for folder in [artifacts.join("raw"), logs_folder(&artifacts, plan), private.clone()] {
-            fs::create_dir_all(&folder).map_err(|source| StoreError { path: folder, source })?;
+        for folder in [
+            artifacts.join("raw"),
+            logs_folder(&artifacts, plan),
+            private.clone(),
+        ] {
+            fs::create_dir_all(&folder).map_err(|source| StoreError {
+                path: folder,
+                source,
+            })?;
         }
         let trial = Trial {
             plan,
@@ -164,12 +178,18 @@ impl<'a> Trial<'a> {
     /// Write everything down and clean up.
     fn end(mut self, ran: Ran) -> Result<Record, UsageError> {
         let outcome = match ran.conclusion.outcome {
-            Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => Outcome::Interrupted,
+            Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
+                Outcome::Interrupted
+            }
             other => other,
         };
         let record = &mut self.record;
         record.outcome = outcome;
-        record.status = status(outcome, &record.verdicts, self.context.cancel.is_cancelled());
+        record.status = status(
+            outcome,
+            &record.verdicts,
+            self.context.cancel.is_cancelled(),
+        );
         record.usage.clone_from(&ran.conclusion.usage);
         record.session_id.clone_from(&ran.conclusion.session_id);
         record.turns = ran.conclusion.turns;
@@ -180,7 +200,9 @@ impl<'a> Trial<'a> {
         }
         let account = self.account(&ran);
         let exit_code = account.execution.exit_code;
-        self.record.errors.splice(0..0, account.errors.iter().cloned());
+        self.record
+            .errors
+            .splice(0..0, account.errors.iter().cloned());
         self.write_log(ran.log, &account)?;
         self.keep_workspace()?;
         let record = &mut self.record;
@@ -198,7 +220,14 @@ impl<'a> Trial<'a> {
             ("os".to_owned(), self.record.host.os.clone().into()),
             ("arch".to_owned(), self.record.host.arch.clone().into()),
             ("proctor_version".to_owned(), VERSION.into()),
-            ("working_directory".to_owned(), self.context.folder.join("src-modified").into_string().into()),
+            (
+                "working_directory".to_owned(),
+                self.context
+                    .folder
+                    .join("src-modified")
+                    .into_string()
+                    .into(),
+            ),
         ]);
         let contender = Contender {
             name: self.plan.adapter.name(),
@@ -209,7 +238,8 @@ impl<'a> Trial<'a> {
             parameters: self.plan.agent.parameters(),
             environment,
         };
-        let started = ran.completed_at - jiff::SignedDuration::from_millis(i64::try_from(ran.duration_ms).unwrap_or(0));
+        let started = ran.completed_at
+            - jiff::SignedDuration::from_millis(i64::try_from(ran.duration_ms).unwrap_or(0));
         let times = Times {
             started_at: Some(started.to_string()),
             completed_at: Some(ran.completed_at.to_string()),

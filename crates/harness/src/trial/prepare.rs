@@ -37,7 +37,10 @@ impl From<UsageError> for NotRun {
 
 impl From<std::io::Error> for NotRun {
     fn from(error: std::io::Error) -> NotRun {
-        NotRun::Infrastructure(Outcome::Sandbox, LogError::new("SANDBOX_FAILED", error.to_string()))
+        NotRun::Infrastructure(
+            Outcome::Sandbox,
+            LogError::new("SANDBOX_FAILED", error.to_string()),
+        )
     }
 }
 
@@ -72,17 +75,26 @@ impl Trial<'_> {
                 reference: reference.as_deref(),
                 definitions: &definitions,
             })
-            .map_err(|source| UsageError::Launch { config_file: self.plan.case.config_file().to_owned(), source })?;
+            .map_err(|source| UsageError::Launch {
+                config_file: self.plan.case.config_file().to_owned(),
+                source,
+            })?;
         for (path, bytes) in &launch.files {
             fs::write(path, bytes)?;
         }
         self.area = Some(area);
-        Ok(Ready { launch, socket, workspace: path })
+        Ok(Ready {
+            launch,
+            socket,
+            workspace: path,
+        })
     }
 
     /// The agent's CLI, or the outcome that says how to get it.
     async fn installed(&mut self) -> Result<Option<Installed>, NotRun> {
-        let Some(cli) = self.plan.adapter.cli() else { return Ok(None) };
+        let Some(cli) = self.plan.adapter.cli() else {
+            return Ok(None);
+        };
         match availability::installed(cli, self.context.host).await {
             Some(installed) => {
                 self.record.agent.version.clone_from(&installed.version);
@@ -90,8 +102,14 @@ impl Trial<'_> {
                 Ok(Some(installed))
             }
             None => {
-                let message = format!("`{}` is not installed, or not on PATH; {}", cli.program, cli.install_hint);
-                Err(NotRun::Infrastructure(Outcome::NotInstalled, LogError::new(cli.not_found_code, message)))
+                let message = format!(
+                    "`{}` is not installed, or not on PATH; {}",
+                    cli.program, cli.install_hint
+                );
+                Err(NotRun::Infrastructure(
+                    Outcome::NotInstalled,
+                    LogError::new(cli.not_found_code, message),
+                ))
             }
         }
     }
@@ -103,7 +121,9 @@ impl Trial<'_> {
             return Ok(host.env.clone());
         }
         let mut env = host.clean_env(&area.home);
-        let Some(cli) = self.plan.adapter.cli() else { return Ok(env) };
+        let Some(cli) = self.plan.adapter.cli() else {
+            return Ok(env);
+        };
         for name in cli.credential_env {
             if let Some(value) = host.env.get(*name) {
                 env.insert((*name).to_owned(), value.clone());
@@ -123,20 +143,28 @@ impl Trial<'_> {
         env: &BTreeMap<String, String>,
         area: &Area,
     ) -> Result<(), NotRun> {
-        let (Some(cli), Some(installed)) = (self.plan.adapter.cli(), installed) else { return Ok(()) };
+        let (Some(cli), Some(installed)) = (self.plan.adapter.cli(), installed) else {
+            return Ok(());
+        };
         let mut env = env.clone();
         env.extend(self.plan.agent.env().clone());
-        let mut found = self.plan.agent.authentication(&env, None);
+        let mut found = self.plan.adapter.authentication(&env, None);
         if found == Authentication::Unknown {
             let check = availability::auth_check(cli, installed, &env, &area.home).await;
-            found = self.plan.agent.authentication(&env, check.as_ref());
+            found = self.plan.adapter.authentication(&env, check.as_ref());
         }
         match found {
             Authentication::Found(source) => self.record.agent.credentials = Some(source),
             Authentication::NotNeeded | Authentication::Unknown => {}
             Authentication::Missing => {
-                let message = format!("authentication failed: `{}` has no API key and no login; {}", cli.program, cli.login_hint);
-                return Err(NotRun::Infrastructure(Outcome::Auth, LogError::new(cli.auth_code, message)));
+                let message = format!(
+                    "authentication failed: `{}` has no API key and no login; {}",
+                    cli.program, cli.login_hint
+                );
+                return Err(NotRun::Infrastructure(
+                    Outcome::Auth,
+                    LogError::new(cli.auth_code, message),
+                ));
             }
         }
         Ok(())
@@ -145,12 +173,19 @@ impl Trial<'_> {
     async fn make_workspace(&mut self, area: &Area) -> Result<Utf8PathBuf, NotRun> {
         let case = &self.plan.case;
         let usage = |source: SourceError| match source.is_usage() {
-            true => NotRun::Usage(UsageError::Source { config_file: case.config_file().to_owned(), source }),
+            true => NotRun::Usage(UsageError::Source {
+                config_file: case.config_file().to_owned(),
+                source,
+            }),
             false => workspace_failed(source.into()),
         };
-        let source = Source::open(case, self.context.host, &self.private).await.map_err(usage)?;
+        let source = Source::open(case, self.context.host, &self.private)
+            .await
+            .map_err(usage)?;
         let path = area.path.join("src-modified");
-        let made = Workspace::create(source, self.context.host, &path, &self.private).await.map_err(workspace_failed)?;
+        let made = Workspace::create(source, self.context.host, &path, &self.private)
+            .await
+            .map_err(workspace_failed)?;
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
         self.workspace = Some(made);
@@ -161,9 +196,11 @@ impl Trial<'_> {
         let prompt = match self.plan.agent.prompt() {
             None => return Ok(String::new()),
             Some(PromptSource::Text(text)) => text.clone(),
-            Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file).map_err(|source| {
-                UsageError::Prompt { config_file: self.plan.case.config_file().to_owned(), source }
-            })?,
+            Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file)
+                .map_err(|source| UsageError::Prompt {
+                    config_file: self.plan.case.config_file().to_owned(),
+                    source,
+                })?,
         };
         self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
         Ok(prompt)
@@ -175,12 +212,18 @@ impl Trial<'_> {
             (Some(Reference::Patch(path)), _) => Ok(Some(path.clone())),
             (Some(Reference::Branch(branch)), Some(workspace)) => {
                 let patch = self.private.join("reference.patch");
-                workspace.reference_patch(branch, &patch).await.map_err(|error| match error {
-                    WorkspaceError::Source(source) if source.is_usage() => {
-                        NotRun::Usage(UsageError::Source { config_file: self.plan.case.config_file().to_owned(), source })
-                    }
-                    other => workspace_failed(other),
-                })?;
+                workspace
+                    .reference_patch(branch, &patch)
+                    .await
+                    .map_err(|error| match error {
+                        WorkspaceError::Source(source) if source.is_usage() => {
+                            NotRun::Usage(UsageError::Source {
+                                config_file: self.plan.case.config_file().to_owned(),
+                                source,
+                            })
+                        }
+                        other => workspace_failed(other),
+                    })?;
                 Ok(Some(patch))
             }
             _ => Ok(None),
@@ -190,11 +233,20 @@ impl Trial<'_> {
     /// Markdown definitions beside the test case and in the workspace; the former win.
     fn definitions(&self, workspace: &Utf8Path) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
-        let Some(folder) = self.plan.agent.definitions_folder() else { return found };
+        let Some(folder) = self.plan.agent.definitions_folder() else {
+            return found;
+        };
         for place in [workspace, self.plan.case.folder.as_path()] {
-            let entries = place.join(folder).read_dir_utf8().into_iter().flatten().flatten();
+            let entries = place
+                .join(folder)
+                .read_dir_utf8()
+                .into_iter()
+                .flatten()
+                .flatten();
             for entry in entries.filter(|entry| entry.path().extension() == Some("md")) {
-                if let (Some(name), Ok(text)) = (entry.path().file_stem(), fs::read_to_string(entry.path())) {
+                if let (Some(name), Ok(text)) =
+                    (entry.path().file_stem(), fs::read_to_string(entry.path()))
+                {
                     found.insert(name.to_owned(), text);
                 }
             }

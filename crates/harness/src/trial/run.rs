@@ -24,13 +24,22 @@ impl Trial<'_> {
         let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
         let drive = Drive {
             cwd: &ready.workspace,
-            limits: Limits { wall: case.timeout, idle: case.idle_timeout, ..Limits::default() },
+            limits: Limits {
+                wall: case.timeout,
+                idle: case.idle_timeout,
+                ..Limits::default()
+            },
             paths: CapturePaths {
                 stdout: self.artifacts.join("raw/stdout").into(),
                 stderr: self.artifacts.join("raw/stderr").into(),
-                transcript: logs_folder(&self.artifacts, self.plan).join(format!("terminal-output-{stamp}.log")).into(),
+                transcript: logs_folder(&self.artifacts, self.plan)
+                    .join(format!("terminal-output-{stamp}.log"))
+                    .into(),
             },
-            capture: CaptureLimits { raw: case.output.raw_bytes, transcript: case.output.transcript_bytes },
+            capture: CaptureLimits {
+                raw: case.output.raw_bytes,
+                transcript: case.output.transcript_bytes,
+            },
             socket: ready.socket,
             host: self.context.host,
             listener: self.context.listener,
@@ -47,45 +56,86 @@ impl Trial<'_> {
 
     /// Take down how the process ended, and add what only the harness knows to the conclusion.
     fn ran(&mut self, driven: Driven, argv: Vec<String>) -> Ran {
-        let Driven { mut conclusion, ending, report, log, capture, capture_error } = driven;
+        let Driven {
+            mut conclusion,
+            ending,
+            report,
+            log,
+            capture,
+            capture_error,
+        } = driven;
         let duration_ms = millis(report.duration);
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);
         }
         if capture.truncated() {
             let limit = self.plan.case.output.transcript_bytes;
-            let message = format!("the terminal log was truncated at {limit} bytes ({} MB limit); raw/ holds the whole output", limit / 1_048_576);
-            conclusion.errors.push(LogError::new(self.code(|cli| cli.truncated_code, "OUTPUT_TRUNCATED"), message));
+            let message = format!(
+                "the terminal log was truncated at {limit} bytes ({} MB limit); raw/ holds the whole output",
+                limit / 1_048_576
+            );
+            conclusion.errors.push(LogError::new(
+                self.code(|cli| cli.truncated_code, "OUTPUT_TRUNCATED"),
+                message,
+            ));
         }
         if capture.raw_truncated() {
-            let message = format!("a raw log was cut at {} bytes; the rest was counted", self.plan.case.output.raw_bytes);
-            conclusion.errors.push(LogError::new("RAW_OUTPUT_TRUNCATED", message));
+            let message = format!(
+                "a raw log was cut at {} bytes; the rest was counted",
+                self.plan.case.output.raw_bytes
+            );
+            conclusion
+                .errors
+                .push(LogError::new("RAW_OUTPUT_TRUNCATED", message));
         }
         if let Some(error) = capture_error {
             conclusion.outcome = Outcome::Sandbox;
-            conclusion.errors.push(LogError::new("SANDBOX_FAILED", chain(&error)));
+            conclusion
+                .errors
+                .push(LogError::new("SANDBOX_FAILED", chain(&error)));
         }
         if ending.ended_by == Some(EndedBy::Session) && conclusion.outcome == Outcome::Completed {
-            self.record.notes.push("the agent gave its result and then did not end by itself; it was ended".to_owned());
+            self.record.notes.push(
+                "the agent gave its result and then did not end by itself; it was ended".to_owned(),
+            );
         }
         for leak in &report.leaked {
-            self.record.notes.push(format!("the agent left a process behind, which was ended: {} ({})", leak.name, leak.pid));
+            self.record.notes.push(format!(
+                "the agent left a process behind, which was ended: {} ({})",
+                leak.name, leak.pid
+            ));
         }
         self.record.process = Some(store::ProcessRecord::of(&report, argv, &ending, &capture));
-        Ran { conclusion, ending, log, completed_at: Timestamp::now(), duration_ms }
+        Ran {
+            conclusion,
+            ending,
+            log,
+            completed_at: Timestamp::now(),
+            duration_ms,
+        }
     }
 
     fn note_timeout(&self, conclusion: &mut Conclusion, ending: &Ending, duration_ms: u64) {
         let code = self.code(|cli| cli.timeout_code, "AGENT_TIMEOUT");
-        conclusion.errors.retain(|error| error.code.as_deref() != Some(code));
+        conclusion
+            .errors
+            .retain(|error| error.code.as_deref() != Some(code));
         let case = &self.plan.case;
         let limit = match ending.ended_by {
             Some(EndedBy::IdleLimit) => case.idle_timeout,
             _ => case.timeout,
         };
-        let which = if ending.ended_by == Some(EndedBy::IdleLimit) { "idle timeout" } else { "timeout" };
-        let of = limit.map_or(String::new(), |limit| format!(" of {} ms", limit.as_millis()));
-        let message = format!("{which}{of}: the agent was ended after {duration_ms} ms; its output up to then is kept");
+        let which = if ending.ended_by == Some(EndedBy::IdleLimit) {
+            "idle timeout"
+        } else {
+            "timeout"
+        };
+        let of = limit.map_or(String::new(), |limit| {
+            format!(" of {} ms", limit.as_millis())
+        });
+        let message = format!(
+            "{which}{of}: the agent was ended after {duration_ms} ms; its output up to then is kept"
+        );
         conclusion.errors.push(LogError::new(code, message));
     }
 
@@ -97,7 +147,14 @@ impl Trial<'_> {
     pub(super) fn not_run(&mut self, outcome: Outcome, error: LogError) -> Ran {
         let interrupted = self.context.cancel.is_cancelled();
         Ran {
-            conclusion: Conclusion::of(if interrupted { Outcome::Interrupted } else { outcome }, vec![error]),
+            conclusion: Conclusion::of(
+                if interrupted {
+                    Outcome::Interrupted
+                } else {
+                    outcome
+                },
+                vec![error],
+            ),
             ending: Ending::default(),
             log: LogWriter::default(),
             completed_at: Timestamp::now(),

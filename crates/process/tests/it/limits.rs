@@ -146,3 +146,22 @@ async fn output_up_to_the_limit_is_fine() {
     let run = run(command).await;
     assert!(run.report.exit.success(), "{:?}", run.report.exit);
 }
+
+#[tokio::test]
+async fn output_beyond_the_limit_is_told_even_if_the_process_is_gone() {
+    let mut command = sh("printf 12345; printf 6789 >&2");
+    command.limits.output = Some(8);
+    let run = run(command).await;
+    assert_eq!(run.report.exit.ended_by, Some(EndReason::OutputLimit));
+    assert_eq!(run.stdout.len() + run.stderr.len(), 8);
+}
+
+#[tokio::test]
+async fn endless_graces_are_fine() {
+    let mut command = sh("exit 0");
+    command.limits.wall = Some(Duration::MAX);
+    command.limits.idle = Some(Duration::MAX);
+    command.limits.term_grace = Duration::MAX;
+    command.limits.leak_grace = Duration::MAX;
+    assert!(run(command).await.report.exit.success());
+}

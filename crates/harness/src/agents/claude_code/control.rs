@@ -71,7 +71,12 @@ struct Response<'a> {
 
 impl Control {
     pub(super) fn new(inner: ClaudeSession, prompt: String, policy: Policy) -> Control {
-        Control { inner, prompt, policy, state: State::Waiting }
+        Control {
+            inner,
+            prompt,
+            policy,
+            state: State::Waiting,
+        }
     }
 
     fn on_request(&mut self, id: &str, request: &Request<'_>, host: &mut dyn SessionHost) {
@@ -89,7 +94,10 @@ impl Control {
                 "error": format!("proctor does not serve `{other}`"),
             }),
         };
-        send(host, &json!({ "type": "control_response", "response": answer }));
+        send(
+            host,
+            &json!({ "type": "control_response", "response": answer }),
+        );
     }
 
     fn permission(&self, request: &Request<'_>, host: &mut dyn SessionHost) -> Value {
@@ -177,7 +185,8 @@ impl Session for Control {
 /// A cheap look before parsing: most lines are events.
 fn is_control(line: &[u8]) -> bool {
     let head = &line[..line.len().min(64)];
-    memchr::memmem::find(head, b"control_").is_some() || memchr::memmem::find(head, b"keep_alive").is_some()
+    memchr::memmem::find(head, b"control_").is_some()
+        || memchr::memmem::find(head, b"keep_alive").is_some()
 }
 
 fn send(host: &mut dyn SessionHost, message: &Value) {

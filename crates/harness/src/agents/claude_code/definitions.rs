@@ -41,12 +41,21 @@ pub(super) fn unknown(name: &str, known: &BTreeMap<String, Definition>) -> Launc
 
 fn parse(name: &str, markdown: &str) -> Result<Definition, LaunchError> {
     let (header, prompt) = split(markdown);
-    let header: Header = serde_saphyr::from_str(header)
-        .map_err(|error| invalid(&format!("the header of .claude/agents/{name}.md: {error}"), None))?;
+    let header: Header = serde_saphyr::from_str(header).map_err(|error| {
+        invalid(
+            &format!("the header of .claude/agents/{name}.md: {error}"),
+            None,
+        )
+    })?;
     Ok(Definition {
         description: header.description,
         prompt: prompt.trim().to_owned(),
-        tools: header.tools.map(|tools| tools.split(',').map(|tool| tool.trim().to_owned()).collect()),
+        tools: header.tools.map(|tools| {
+            tools
+                .split(',')
+                .map(|tool| tool.trim().to_owned())
+                .collect()
+        }),
         model: header.model.filter(|model| model != "inherit"),
     })
 }
@@ -56,7 +65,9 @@ fn split(markdown: &str) -> (&str, &str) {
     markdown
         .strip_prefix("---\n")
         .and_then(|rest| rest.split_once("\n---"))
-        .map_or(("{}", markdown), |(header, body)| (header, body.trim_start_matches('-')))
+        .map_or(("{}", markdown), |(header, body)| {
+            (header, body.trim_start_matches('-'))
+        })
 }
 
 #[cfg(test)]

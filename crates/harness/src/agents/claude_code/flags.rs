@@ -17,10 +17,18 @@ const LARGE_PROMPT: usize = 7_000;
 /// The WebSocket side gives up on a CLI that says nothing for so long.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(300);
 
-pub(super) fn launch(config: &Resolved, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
-    let cli = context.cli.ok_or_else(|| invalid("the claude program was not found", None))?;
+pub(super) fn launch(
+    config: &Resolved,
+    context: &LaunchContext<'_>,
+) -> Result<Launch, LaunchError> {
+    let cli = context
+        .cli
+        .ok_or_else(|| invalid("the claude program was not found", None))?;
     let transport = transport(config, context);
-    let mut command = CommandLine { cli, argv: vec![cli.path.to_string()] };
+    let mut command = CommandLine {
+        cli,
+        argv: vec![cli.path.to_string()],
+    };
     command.transport(transport, config, context)?;
     command.permissions(transport, config)?;
     command.options(config)?;
@@ -28,8 +36,16 @@ pub(super) fn launch(config: &Resolved, context: &LaunchContext<'_>) -> Result<L
     command.argv.extend(config.settings.args.iter().cloned());
     let (prompt, files) = deliver(config, context, cli);
     let is_control = matches!(transport, Transport::Control | Transport::Websocket);
-    let form = if transport == Transport::Text { Form::Text } else { Form::StreamJson };
-    let after_result = if is_control { AfterResult::KeepOpen } else { AfterResult::EndSoon };
+    let form = if transport == Transport::Text {
+        Form::Text
+    } else {
+        Form::StreamJson
+    };
+    let after_result = if is_control {
+        AfterResult::KeepOpen
+    } else {
+        AfterResult::EndSoon
+    };
     let session = ClaudeSession::new(form, after_result);
     Ok(Launch {
         env: environment(config, context),
@@ -39,9 +55,17 @@ pub(super) fn launch(config: &Resolved, context: &LaunchContext<'_>) -> Result<L
             Transport::Websocket => Input::Closed,
             _ => Input::Bytes(prompt.clone().into_bytes()),
         },
-        terminal: if transport == Transport::Pty { Terminal::Pty } else { Terminal::Pipes },
+        terminal: if transport == Transport::Pty {
+            Terminal::Pty
+        } else {
+            Terminal::Pipes
+        },
         message_deadline: (transport == Transport::Websocket).then_some(MESSAGE_DEADLINE),
-        session: if is_control { Box::new(Control::new(session, prompt, policy(config))) } else { Box::new(session) },
+        session: if is_control {
+            Box::new(Control::new(session, prompt, policy(config)))
+        } else {
+            Box::new(session)
+        },
         argv: command.argv,
     })
 }
@@ -50,7 +74,11 @@ pub(super) fn launch(config: &Resolved, context: &LaunchContext<'_>) -> Result<L
 /// skip permissions for root (`IS_SANDBOX` is known since 2.0); then permissions are answered.
 pub(super) fn transport(config: &Resolved, context: &LaunchContext<'_>) -> Transport {
     match config.transport {
-        Transport::Auto if context.is_root && skips_permissions(config) && is_before_2(context.cli) => Transport::Control,
+        Transport::Auto
+            if context.is_root && skips_permissions(config) && is_before_2(context.cli) =>
+        {
+            Transport::Control
+        }
         Transport::Auto => Transport::Print,
         chosen => chosen,
     }
@@ -83,7 +111,8 @@ struct CommandLine<'a> {
 
 impl CommandLine<'_> {
     fn push(&mut self, words: &[&str]) {
-        self.argv.extend(words.iter().map(|word| (*word).to_owned()));
+        self.argv
+            .extend(words.iter().map(|word| (*word).to_owned()));
     }
 
     /// Add a flag that the help of this version lists, or say that it does not.
@@ -99,11 +128,21 @@ impl CommandLine<'_> {
         Ok(())
     }
 
-    fn transport(&mut self, transport: Transport, config: &Resolved, context: &LaunchContext<'_>) -> Result<(), LaunchError> {
+    fn transport(
+        &mut self,
+        transport: Transport,
+        config: &Resolved,
+        context: &LaunchContext<'_>,
+    ) -> Result<(), LaunchError> {
         if transport == Transport::Websocket {
-            let socket = context.socket.ok_or_else(|| invalid("no socket was opened", None))?;
+            let socket = context
+                .socket
+                .ok_or_else(|| invalid("no socket was opened", None))?;
             if is_before_2(Some(self.cli)) {
-                return Err(invalid("this version of claude has no --sdk-url", Some("use `transport: control`")));
+                return Err(invalid(
+                    "this version of claude has no --sdk-url",
+                    Some("use `transport: control`"),
+                ));
             }
             // Hidden from the help, so it cannot be looked up there.
             self.push(&["--sdk-url", &format!("ws://{socket}")]);
@@ -134,8 +173,14 @@ impl CommandLine<'_> {
         }
         if let Some(mode) = config.settings.permission_mode {
             let mode = mode.flag();
-            if !self.cli.help.is_empty() && mode != "default" && !self.cli.help.contains(&format!("\"{mode}\"")) {
-                return Err(invalid(&format!("this version of claude has no permission mode `{mode}`"), None));
+            if !self.cli.help.is_empty()
+                && mode != "default"
+                && !self.cli.help.contains(&format!("\"{mode}\""))
+            {
+                return Err(invalid(
+                    &format!("this version of claude has no permission mode `{mode}`"),
+                    None,
+                ));
             }
             self.listed("--permission-mode", mode)?;
         }
@@ -170,13 +215,19 @@ impl CommandLine<'_> {
 
     /// A bare name after `--agents` is silently ignored by the CLI: it takes definitions there,
     /// and the name after `--agent`.
-    fn agent(&mut self, config: &Resolved, found: &BTreeMap<String, String>) -> Result<(), LaunchError> {
+    fn agent(
+        &mut self,
+        config: &Resolved,
+        found: &BTreeMap<String, String>,
+    ) -> Result<(), LaunchError> {
         let agents = definitions::collect(&config.settings.agents, found)?;
         if !config.settings.agents.is_empty() || config.agent_name.is_some() {
             let json = serde_json::to_string(&agents).expect("definitions are plain strings");
             self.listed("--agents", &json)?;
         }
-        let Some(name) = &config.agent_name else { return Ok(()) };
+        let Some(name) = &config.agent_name else {
+            return Ok(());
+        };
         if !agents.contains_key(name) {
             return Err(definitions::unknown(name, &agents));
         }
@@ -185,7 +236,11 @@ impl CommandLine<'_> {
 }
 
 /// The prompt as it is sent, and the file it lies in when it is sent by file.
-fn deliver(config: &Resolved, context: &LaunchContext<'_>, cli: &Installed) -> (String, Vec<(Utf8PathBuf, Vec<u8>)>) {
+fn deliver(
+    config: &Resolved,
+    context: &LaunchContext<'_>,
+    cli: &Installed,
+) -> (String, Vec<(Utf8PathBuf, Vec<u8>)>) {
     let by_file = match config.settings.prompt_delivery.unwrap_or_default() {
         PromptDelivery::Auto => is_before_2(Some(cli)),
         PromptDelivery::Stdin => false,
@@ -204,7 +259,12 @@ fn environment(config: &Resolved, context: &LaunchContext<'_>) -> BTreeMap<Strin
     let mut set = |name: &str, value: &str| {
         env.insert(name.to_owned(), value.to_owned());
     };
-    for name in ["DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] {
+    for name in [
+        "DISABLE_TELEMETRY",
+        "DISABLE_AUTOUPDATER",
+        "DISABLE_ERROR_REPORTING",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    ] {
         set(name, "1");
     }
     if !super::inherits_user(config) {
@@ -223,5 +283,9 @@ fn environment(config: &Resolved, context: &LaunchContext<'_>) -> BTreeMap<Strin
 }
 
 pub(super) fn invalid(message: &str, hint: Option<&str>) -> LaunchError {
-    LaunchError { message: message.to_owned(), hint: hint.map(str::to_owned), code: "CLAUDE_INVALID_CONFIG" }
+    LaunchError {
+        message: message.to_owned(),
+        hint: hint.map(str::to_owned),
+        code: "CLAUDE_INVALID_CONFIG",
+    }
 }

@@ -32,7 +32,12 @@ static CLI: Cli = Cli {
     auth_args: &["auth", "status"],
     install_hint: "install it with: npm install -g @anthropic-ai/claude-code",
     login_hint: "set the API key in ANTHROPIC_API_KEY, or log in with: claude auth login",
-    credential_env: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL"],
+    credential_env: &[
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+    ],
     credential_files: &[".claude/.credentials.json"],
     not_found_code: "CLAUDE_CLI_NOT_FOUND",
     auth_code: "CLAUDE_AUTH_FAILED",
@@ -65,8 +70,41 @@ impl Adapter for ClaudeCode {
         settings::resolve(section).map(|config| Box::new(Claude(config)) as Box<dyn Agent>)
     }
 
+    fn authentication(
+        &self,
+        env: &BTreeMap<String, String>,
+        check: Option<&AuthCheck>,
+    ) -> Authentication {
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+        ] {
+            if env.get(name).is_some_and(|value| !value.is_empty()) {
+                return Authentication::Found(name.to_owned());
+            }
+        }
+        let says = |check: &AuthCheck| {
+            serde_json::from_str::<serde_json::Value>(&check.stdout)
+                .ok()?
+                .get("loggedIn")?
+                .as_bool()
+        };
+        match check {
+            None => Authentication::Unknown,
+            Some(check) => match says(check) {
+                Some(true) => Authentication::Found("the CLI's own login".to_owned()),
+                Some(false) => Authentication::Missing,
+                None => Authentication::Unknown,
+            },
+        }
+    }
+
     fn recorded_session(&self) -> Option<Box<dyn Session>> {
-        Some(Box::new(stream::ClaudeSession::new(stream::Form::Auto, stream::AfterResult::KeepOpen)))
+        Some(Box::new(stream::ClaudeSession::new(
+            stream::Form::Auto,
+            stream::AfterResult::KeepOpen,
+        )))
     }
 }
 
@@ -82,7 +120,12 @@ impl Agent for Claude {
     }
 
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
-        self.0.settings.max_tokens.iter().map(|tokens| ("max_tokens".to_owned(), json!(tokens))).collect()
+        self.0
+            .settings
+            .max_tokens
+            .iter()
+            .map(|tokens| ("max_tokens".to_owned(), json!(tokens)))
+            .collect()
     }
 
     fn inherits_user(&self) -> bool {
@@ -100,25 +143,6 @@ impl Agent for Claude {
 
     fn env(&self) -> &BTreeMap<String, String> {
         &self.0.settings.env
-    }
-
-    fn authentication(&self, env: &BTreeMap<String, String>, check: Option<&AuthCheck>) -> Authentication {
-        for name in ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"] {
-            if env.get(name).is_some_and(|value| !value.is_empty()) {
-                return Authentication::Found(name.to_owned());
-            }
-        }
-        let says = |check: &AuthCheck| {
-            serde_json::from_str::<serde_json::Value>(&check.stdout).ok()?.get("loggedIn")?.as_bool()
-        };
-        match check {
-            None => Authentication::Unknown,
-            Some(check) => match says(check) {
-                Some(true) => Authentication::Found("the CLI's own login".to_owned()),
-                Some(false) => Authentication::Missing,
-                None => Authentication::Unknown,
-            },
-        }
     }
 
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {

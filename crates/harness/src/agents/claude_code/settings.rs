@@ -199,12 +199,23 @@ pub(super) struct Resolved {
 /// Read and check the section; every fault is told, not only the first.
 pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>> {
     let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
-    let mut faults = Faults { config: section.config, found: Vec::new() };
-    let prompt = resolve_prompt(settings.prompt.as_deref(), settings.prompt_file.as_deref(), section)
-        .map_err(|fault| faults.found.push(fault))
-        .ok();
+    let mut faults = Faults {
+        config: section.config,
+        found: Vec::new(),
+    };
+    let prompt = resolve_prompt(
+        settings.prompt.as_deref(),
+        settings.prompt_file.as_deref(),
+        section,
+    )
+    .map_err(|fault| faults.found.push(fault))
+    .ok();
     let model = faults.one_of("model", section.model, settings.model.as_deref());
-    let agent_name = faults.one_of("agent_name", section.agent_name, settings.agent_name.as_deref());
+    let agent_name = faults.one_of(
+        "agent_name",
+        section.agent_name,
+        settings.agent_name.as_deref(),
+    );
     let transport = faults.transport(&settings);
     faults.check_names(section, model.as_deref(), agent_name.as_deref());
     faults.check_limits(&settings);
@@ -212,9 +223,14 @@ pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>
     faults.check_permissions(&settings, transport);
     let mcp_config = faults.mcp_config(&settings, section);
     match prompt {
-        Some(prompt) if faults.found.is_empty() => {
-            Ok(Resolved { prompt, model, agent_name, transport, mcp_config, settings })
-        }
+        Some(prompt) if faults.found.is_empty() => Ok(Resolved {
+            prompt,
+            model,
+            agent_name,
+            transport,
+            mcp_config,
+            settings,
+        }),
         _ => Err(faults.found),
     }
 }
@@ -226,14 +242,25 @@ struct Faults<'a> {
 
 impl Faults<'_> {
     fn add(&mut self, key: &str, message: impl Into<String>, hint: Option<&str>) {
-        let span = self.config.get(key).map_or(self.config.span, |node| node.span);
-        self.found.push(Fault { span, message: message.into(), hint: hint.map(str::to_owned) });
+        let span = self
+            .config
+            .get(key)
+            .map_or(self.config.span, |node| node.span);
+        self.found.push(Fault {
+            span,
+            message: message.into(),
+            hint: hint.map(str::to_owned),
+        });
     }
 
     fn one_of(&mut self, key: &str, outer: Option<&str>, inner: Option<&str>) -> Option<String> {
         match (outer, inner) {
             (Some(outer), Some(inner)) if outer != inner => {
-                self.add(key, format!("`agent.{key}` says `{outer}` and `agent.config.{key}` says `{inner}`"), Some("keep one of the two"));
+                self.add(
+                    key,
+                    format!("`agent.{key}` says `{outer}` and `agent.config.{key}` says `{inner}`"),
+                    Some("keep one of the two"),
+                );
                 None
             }
             (outer, inner) => inner.or(outer).map(str::to_owned),
@@ -248,19 +275,34 @@ impl Faults<'_> {
                 return Some(wanted);
             }
             if !fits.contains(&chosen) {
-                self.add(key, format!("`{key}` does not go with this `transport`"), Some("keep one of the two"));
+                self.add(
+                    key,
+                    format!("`{key}` does not go with this `transport`"),
+                    Some("keep one of the two"),
+                );
             }
             None
         };
         use Transport::{Auto, Control, Print, Pty, Text, Websocket};
-        let by_pty = settings.pty_mode.filter(|wanted| *wanted).and_then(|_| agree("pty_mode", Pty, &[Pty]));
+        let by_pty = settings
+            .pty_mode
+            .filter(|wanted| *wanted)
+            .and_then(|_| agree("pty_mode", Pty, &[Pty]));
         let by_format = settings.output_format.and_then(|format| match format {
             OutputFormat::Text => agree("output_format", Text, &[Text]),
-            OutputFormat::StreamJson => agree("output_format", Auto, &[Auto, Print, Pty, Control, Websocket]),
+            OutputFormat::StreamJson => agree(
+                "output_format",
+                Auto,
+                &[Auto, Print, Pty, Control, Websocket],
+            ),
         });
         match (by_pty, by_format) {
             (Some(Pty), Some(Text)) => {
-                self.add("output_format", "plain text on a pseudo-terminal is not supported", Some("leave out `pty_mode`"));
+                self.add(
+                    "output_format",
+                    "plain text on a pseudo-terminal is not supported",
+                    Some("leave out `pty_mode`"),
+                );
                 Pty
             }
             (Some(transport), _) | (None, Some(transport)) => transport,
@@ -268,21 +310,41 @@ impl Faults<'_> {
         }
     }
 
-    fn check_names(&mut self, section: &AgentSection<'_>, model: Option<&str>, agent_name: Option<&str>) {
+    fn check_names(
+        &mut self,
+        section: &AgentSection<'_>,
+        model: Option<&str>,
+        agent_name: Option<&str>,
+    ) {
         let word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         if let Some(name) = agent_name {
             if name.is_empty() || !name.chars().all(word) {
-                self.add("agent_name", format!("`{name}` is no agent name: letters, digits, `-` and `_` only"), None);
+                self.add(
+                    "agent_name",
+                    format!("`{name}` is no agent name: letters, digits, `-` and `_` only"),
+                    None,
+                );
             } else if name.chars().count() > MAX_AGENT_NAME {
-                self.add("agent_name", format!("an agent name has at most {MAX_AGENT_NAME} characters"), None);
+                self.add(
+                    "agent_name",
+                    format!("an agent name has at most {MAX_AGENT_NAME} characters"),
+                    None,
+                );
             }
         }
         if let Some(model) = model.filter(|model| !is_model(model)) {
-            let span = section.node.get("model").or(self.config.get("model")).map_or(self.config.span, |node| node.span);
+            let span = section
+                .node
+                .get("model")
+                .or(self.config.get("model"))
+                .map_or(self.config.span, |node| node.span);
             self.found.push(Fault {
                 span,
                 message: format!("`{model}` is no model that Claude Code takes"),
-                hint: Some(format!("write an id such as `claude-sonnet-4-5`, or one of: {}", MODEL_ALIASES.join(", "))),
+                hint: Some(format!(
+                    "write an id such as `claude-sonnet-4-5`, or one of: {}",
+                    MODEL_ALIASES.join(", ")
+                )),
             });
         }
     }
@@ -293,10 +355,25 @@ impl Faults<'_> {
                 self.add(key, format!("`{key}` has at most {most} characters"), None);
             }
         };
-        at_most("append_system_prompt", settings.append_system_prompt.as_ref(), MAX_APPENDED_PROMPT);
-        at_most("system_prompt", settings.system_prompt.as_ref(), MAX_SYSTEM_PROMPT);
-        if settings.max_tokens.is_some_and(|tokens| tokens == 0 || tokens > MAX_TOKENS) {
-            self.add("max_tokens", format!("`max_tokens` is a number from 1 to {MAX_TOKENS}"), None);
+        at_most(
+            "append_system_prompt",
+            settings.append_system_prompt.as_ref(),
+            MAX_APPENDED_PROMPT,
+        );
+        at_most(
+            "system_prompt",
+            settings.system_prompt.as_ref(),
+            MAX_SYSTEM_PROMPT,
+        );
+        if settings
+            .max_tokens
+            .is_some_and(|tokens| tokens == 0 || tokens > MAX_TOKENS)
+        {
+            self.add(
+                "max_tokens",
+                format!("`max_tokens` is a number from 1 to {MAX_TOKENS}"),
+                None,
+            );
         }
         if settings.max_turns == Some(0) {
             self.add("max_turns", "`max_turns` is at least 1", None);
@@ -314,11 +391,19 @@ impl Faults<'_> {
     fn check_tools(&mut self, settings: &Settings) {
         for tool in settings.allowed_tools.iter().flatten() {
             if !is_tool_pattern(tool) {
-                self.add("allowed_tools", format!("`{tool}` is no tool name"), Some("write names such as `Read`, or patterns such as `Bash(git *)`"));
+                self.add(
+                    "allowed_tools",
+                    format!("`{tool}` is no tool name"),
+                    Some("write names such as `Read`, or patterns such as `Bash(git *)`"),
+                );
             }
         }
         if settings.allowed_tools.as_ref().is_some_and(Vec::is_empty) {
-            self.add("allowed_tools", "`allowed_tools` is empty", Some("leave it out to allow every tool, or use `permission_mode: plan`"));
+            self.add(
+                "allowed_tools",
+                "`allowed_tools` is empty",
+                Some("leave it out to allow every tool, or use `permission_mode: plan`"),
+            );
         }
         for name in settings.agents.keys().filter(|name| name.is_empty()) {
             self.add("agents", format!("`{name}` is no agent name"), None);
@@ -326,21 +411,35 @@ impl Faults<'_> {
     }
 
     fn check_permissions(&mut self, settings: &Settings, transport: Transport) {
-        let Some(policy) = settings.permission_policy else { return };
+        let Some(policy) = settings.permission_policy else {
+            return;
+        };
         if !matches!(transport, Transport::Control | Transport::Websocket) {
             self.add("permission_policy", "`permission_policy` does nothing with this transport: only the control protocol asks for permission", Some("add `transport: control`, or leave it out"));
         }
         if policy == PermissionPolicy::AllowListed && settings.allowed_tools.is_none() {
-            self.add("permission_policy", "`allow_listed` needs `allowed_tools`", None);
+            self.add(
+                "permission_policy",
+                "`allow_listed` needs `allowed_tools`",
+                None,
+            );
         }
     }
 
-    fn mcp_config(&mut self, settings: &Settings, section: &AgentSection<'_>) -> Option<Utf8PathBuf> {
+    fn mcp_config(
+        &mut self,
+        settings: &Settings,
+        section: &AgentSection<'_>,
+    ) -> Option<Utf8PathBuf> {
         let path = section.folder.join(settings.mcp_config.as_deref()?);
         match path.canonicalize_utf8() {
             Ok(path) if path.is_file() => Some(path),
             _ => {
-                self.add("mcp_config", format!("there is no file {path}"), Some("the path is relative to the test case"));
+                self.add(
+                    "mcp_config",
+                    format!("there is no file {path}"),
+                    Some("the path is relative to the test case"),
+                );
                 None
             }
         }
@@ -352,7 +451,10 @@ fn is_model(model: &str) -> bool {
     let base = model.strip_suffix("[1m]").unwrap_or(model);
     MODEL_ALIASES.contains(&base)
         || base.strip_prefix("claude-").is_some_and(|rest| {
-            !rest.is_empty() && rest.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+            !rest.is_empty()
+                && rest
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
         })
 }
 
@@ -372,7 +474,13 @@ mod tests {
 
     #[test]
     fn models_are_ids_with_suffixes_or_aliases() {
-        for good in ["claude-sonnet-4-5-20250929", "claude-opus-4-8[1m]", "sonnet", "opus[1m]", "claude-3.5"] {
+        for good in [
+            "claude-sonnet-4-5-20250929",
+            "claude-opus-4-8[1m]",
+            "sonnet",
+            "opus[1m]",
+            "claude-3.5",
+        ] {
             assert!(is_model(good), "{good}");
         }
         for bad in ["gpt-5", "claude-", "", "claude-x y", "--model"] {
@@ -382,7 +490,12 @@ mod tests {
 
     #[test]
     fn tools_are_names_or_patterns() {
-        for good in ["Read", "mcp__db__query", "Bash(git *)", "Bash(npm run test:*)"] {
+        for good in [
+            "Read",
+            "mcp__db__query",
+            "Bash(git *)",
+            "Bash(npm run test:*)",
+        ] {
             assert!(is_tool_pattern(good), "{good}");
         }
         for bad in ["", "(x)", "Read Write", "Bash()", "Bash(git", "a\nb"] {

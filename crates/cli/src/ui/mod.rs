@@ -1,0 +1,43 @@
+//! What people see: progress on standard error, results on standard output.
+
+mod progress;
+mod report;
+
+pub use progress::Progress;
+pub use report::report;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::error::CliError;
+
+/// Print to standard output. A reader that has gone is no error: it has seen enough.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Print one JSON value on one line.
+pub fn print_json(value: &impl Serialize) -> io::Result<()> {
+    let json = serde_json::to_string(value)?;
+    print(&format!("{json}\n"))
+}
+
+/// Show an error: what happened, its causes, what to do.
+pub fn error(error: &CliError) {
+    let mut text = format!("\x1b[1;31merror:\x1b[0m {error}\n");
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!("  caused by: {error}\n"));
+        cause = error.source();
+    }
+    if let Some(hint) = error.hint() {
+        text.push_str(&format!("\x1b[36mhint:\x1b[0m {hint}\n"));
+    }
+    // There is nowhere left to tell that telling failed.
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,193 @@
+//! Progress on standard error: what the agent is doing now, how long, how many tokens.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use proctor_harness::{
+    event::{Phase, RunEvent},
+    host::Host,
+    store::Record,
+};
+
+use crate::args;
+
+const TICK: Duration = Duration::from_millis(500);
+const CLEAR_LINE: &str = "\r\x1b[2K";
+
+/// Shows progress, and remembers the records for the report.
+pub struct Progress {
+    style: Style,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    /// Lines, and below them one that is drawn anew.
+    Terminal,
+    /// Lines.
+    Plain,
+    /// Nothing.
+    Quiet,
+}
+
+struct State {
+    trial: String,
+    started: Instant,
+    phase: Option<Phase>,
+    doing: String,
+    tokens: Option<(u64, u64)>,
+    records: Vec<Record>,
+    run_dir: String,
+}
+
+impl Progress {
+    /// In CI and where nobody looks, `auto` is quiet.
+    pub fn new(wanted: args::Progress, host: &Host) -> Progress {
+        let is_watched = io::stderr().is_terminal() && !host.env.contains_key("CI");
+        let style = match wanted {
+            args::Progress::Auto if is_watched => Style::Terminal,
+            args::Progress::Plain => Style::Plain,
+            args::Progress::Auto | args::Progress::Quiet => Style::Quiet,
+        };
+        let state = State {
+            trial: String::new(),
+            started: Instant::now(),
+            phase: None,
+            doing: String::new(),
+            tokens: None,
+            records: Vec::new(),
+            run_dir: String::new(),
+        };
+        Progress {
+            style,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Show an event.
+    pub fn show(&self, event: &RunEvent<'_>) {
+        let mut state = self.lock();
+        let line = state.take(event);
+        match self.style {
+            Style::Quiet => {}
+            Style::Plain => write(&line.map(|line| format!("{line}\n")).unwrap_or_default()),
+            Style::Terminal => {
+                let line = line.map(|line| format!("{line}\n")).unwrap_or_default();
+                write(&format!("{CLEAR_LINE}{line}{}", state.status()));
+            }
+        }
+    }
+
+    /// Draw the last line anew, now and then.
+    pub async fn tick(&self) {
+        tokio::time::sleep(TICK).await;
+        if self.style == Style::Terminal {
+            write(&format!("{CLEAR_LINE}{}", self.lock().status()));
+        }
+    }
+
+    /// The user wants to stop.
+    pub fn interrupted(&self) {
+        if self.style != Style::Quiet {
+            write(&format!(
+                "{CLEAR_LINE}interrupted: ending the agent and writing its record (again to stop at once)\n"
+            ));
+        }
+    }
+
+    /// Nothing more will happen.
+    pub fn finish(&self) {
+        if self.style == Style::Terminal {
+            write(CLEAR_LINE);
+        }
+    }
+
+    /// The records of the trials that ended.
+    pub fn records(&self) -> Vec<Record> {
+        self.lock().records.clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Take an event in; give the line to show for it.
+    fn take(&mut self, event: &RunEvent<'_>) -> Option<String> {
+        let line = match event {
+            RunEvent::RunStarted { run_dir, .. } => {
+                self.run_dir = run_dir.to_string();
+                return None;
+            }
+            RunEvent::TrialStarted(name) => {
+                self.trial = format!("{} on {}", name.agent, name.task);
+                self.started = Instant::now();
+                self.tokens = None;
+                self.trial.clone()
+            }
+            RunEvent::Phase(phase) => {
+                self.phase = Some(*phase);
+                self.doing.clear();
+                match phase {
+                    Phase::Preparing => "preparing the workspace".to_owned(),
+                    Phase::Running => "the agent works".to_owned(),
+                    Phase::Judging => "judging".to_owned(),
+                }
+            }
+            RunEvent::ToolUsed { tool, target } => {
+                self.doing = format!("{tool} {}", target.as_deref().unwrap_or_default());
+                self.doing.clone()
+            }
+            RunEvent::Said(text) => format!("“{text}”"),
+            RunEvent::Tokens { input, output } => {
+                self.tokens = Some((*input, *output));
+                return None;
+            }
+            RunEvent::Note(note) => (*note).to_owned(),
+            RunEvent::Judged(verdict) => format!("{}: {}", verdict.evaluator, verdict.message),
+            RunEvent::TrialEnded(record) => {
+                self.records.push((*record).clone());
+                self.phase = None;
+                return None;
+            }
+        };
+        Some(format!("[{}] {line}", elapsed(self.started)))
+    }
+
+    /// The line that is drawn anew.
+    fn status(&self) -> String {
+        if self.phase != Some(Phase::Running) {
+            return String::new();
+        }
+        let tokens = self.tokens.map_or(String::new(), |(input, output)| {
+            format!(
+                " · {} in, {} out",
+                super::report::count(input),
+                super::report::count(output)
+            )
+        });
+        let line = format!(
+            "{} · {}{tokens} · {}",
+            self.trial,
+            elapsed(self.started),
+            self.doing
+        );
+        line.chars().take(100).collect()
+    }
+}
+
+fn elapsed(since: Instant) -> String {
+    let seconds = since.elapsed().as_secs();
+    format!("{:02}:{:02}", seconds / 60, seconds % 60)
+}
+
+fn write(text: &str) {
+    // Progress that cannot be shown must not stop the run.
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}

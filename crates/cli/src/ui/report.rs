@@ -1,0 +1,197 @@
+//! The result of a run, for people.
+
+use std::{fmt::Write, io};
+
+use proctor_harness::{
+    evaluate::{Verdict, VerdictStatus},
+    runner::RunSummary,
+    store::{Record, TrialStatus},
+    usage::{Usage, UsageSource},
+};
+
+use super::Progress;
+
+/// Print the result of a run.
+pub fn report(progress: &Progress, summary: &RunSummary) -> io::Result<()> {
+    let mut text = String::new();
+    for (record, trial) in progress.records().iter().zip(&summary.trials) {
+        text.push_str(&one(record, trial.record.as_str()));
+        text.push('\n');
+    }
+    if summary.trials.len() > 1 {
+        let count = |status| {
+            summary
+                .trials
+                .iter()
+                .filter(|trial| trial.status == status)
+                .count()
+        };
+        let _ = writeln!(
+            text,
+            "{} trials: {} passed, {} failed, {} not judged · {}",
+            summary.trials.len(),
+            count(TrialStatus::Passed),
+            count(TrialStatus::Failed),
+            count(TrialStatus::Error) + count(TrialStatus::Interrupted),
+            summary.run_dir,
+        );
+    }
+    super::print(&text)
+}
+
+/// One trial.
+fn one(record: &Record, path: &str) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:<12}{value}");
+    };
+    row("agent", &agent(record));
+    row("outcome", &outcome(record));
+    row(
+        "usage",
+        &record.usage.as_ref().map_or("unknown".to_owned(), usage),
+    );
+    if let Some(diff) = &record.diff {
+        let files = if diff.files_changed == 1 {
+            "file"
+        } else {
+            "files"
+        };
+        row(
+            "change",
+            &format!(
+                "{} {files}, +{} −{} lines",
+                diff.files_changed, diff.lines_added, diff.lines_removed
+            ),
+        );
+    }
+    for verdict in &record.verdicts {
+        row(
+            &verdict.evaluator,
+            &format!("{} {}", mark(verdict.status), message(verdict)),
+        );
+    }
+    for error in &record.errors {
+        row(
+            "error",
+            &format!(
+                "{}{}",
+                error
+                    .code
+                    .as_deref()
+                    .map_or(String::new(), |code| format!("{code}: ")),
+                error.message
+            ),
+        );
+    }
+    for note in &record.notes {
+        row("note", note);
+    }
+    row("record", path);
+    format!("{} {}\n{text}", badge(record.status), record.task.name)
+}
+
+fn agent(record: &Record) -> String {
+    let parts = [
+        Some(record.agent.kind.as_str()),
+        record.agent.version.as_deref(),
+        record.agent.model.as_deref(),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+fn outcome(record: &Record) -> String {
+    let outcome = record.outcome.as_str();
+    match &record.process {
+        Some(process) => format!(
+            "{outcome} after {:.1} s",
+            process.duration_ms as f64 / 1000.0
+        ),
+        None => format!("{outcome}; the agent was not run"),
+    }
+}
+
+fn usage(usage: &Usage) -> String {
+    let mut parts = Vec::new();
+    let mut part = |value: Option<u64>, name: &str| {
+        if let Some(value) = value {
+            parts.push(format!("{} {name}", count(value)));
+        }
+    };
+    part(usage.total.input_tokens, "in");
+    part(usage.total.output_tokens, "out");
+    part(usage.total.cache_read_tokens, "cache read");
+    part(usage.total.cache_creation_tokens, "cache written");
+    parts.push(
+        usage
+            .total
+            .cost_usd
+            .map_or("cost unknown".to_owned(), |cost| {
+                format!("${:.4}", cost.dollars())
+            }),
+    );
+    let source = match usage.source {
+        UsageSource::ResultEvent => "the agent's own account",
+        UsageSource::Messages => "added up from messages",
+        UsageSource::Text => "read from text",
+        UsageSource::Sidecar => "from the agent's file",
+    };
+    let least = if usage.lower_bound { "at least " } else { "" };
+    format!("{least}{} ({source})", parts.join(" · "))
+}
+
+fn message(verdict: &Verdict) -> String {
+    verdict
+        .message
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect()
+}
+
+fn mark(status: VerdictStatus) -> &'static str {
+    match status {
+        VerdictStatus::Passed => "\x1b[32m✓\x1b[0m",
+        VerdictStatus::Failed => "\x1b[31m✗\x1b[0m",
+        VerdictStatus::Skipped => "–",
+        VerdictStatus::Error => "\x1b[33m!\x1b[0m",
+    }
+}
+
+fn badge(status: TrialStatus) -> &'static str {
+    match status {
+        TrialStatus::Passed => "\x1b[1;32mPASSED\x1b[0m",
+        TrialStatus::Failed => "\x1b[1;31mFAILED\x1b[0m",
+        TrialStatus::Error => "\x1b[1;33mNOT JUDGED\x1b[0m",
+        TrialStatus::Interrupted => "\x1b[1;33mINTERRUPTED\x1b[0m",
+    }
+}
+
+/// A number with its thousands apart.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, expect) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(count(number), expect);
+        }
+    }
+}
