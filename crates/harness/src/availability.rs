@@ -56,7 +56,7 @@ pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
         remember(
             cli,
             host,
-            Cached {
+            &Cached {
                 stamp,
                 installed: installed.clone(),
             },
@@ -147,8 +147,8 @@ fn cached(cli: &Cli, host: &Host, stamp: &Stamp) -> Option<Installed> {
 }
 
 /// A cache that cannot be written costs time, nothing else.
-fn remember(cli: &Cli, host: &Host, cached: Cached) {
-    if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(&cached)) {
+fn remember(cli: &Cli, host: &Host, cached: &Cached) {
+    if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(cached)) {
         let folder = file.parent().map(fs::create_dir_all);
         if matches!(folder, Some(Ok(()))) {
             let _ = tree::write_atomically(file.as_std_path(), &json);

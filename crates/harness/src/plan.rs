@@ -43,10 +43,10 @@ impl TrialPlan {
             })
             .collect::<Result<_, _>>()?;
         Ok(TrialPlan {
+            case,
             adapter,
             agent,
             evaluators,
-            case,
         })
     }
 }
