@@ -65,6 +65,17 @@ pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
     Some(installed)
 }
 
+/// The version of git, which makes every workspace; `None` when it is not installed.
+pub async fn git(host: &Host) -> Option<Installed> {
+    let path = host.find_program("git")?;
+    let version = ask(&path, &["--version"], &host.env, &host.cwd).await;
+    Some(Installed {
+        version: version.as_deref().and_then(version_in),
+        help: String::new(),
+        path,
+    })
+}
+
 /// Ask the CLI whether it is logged in, with the credentials that it would get.
 pub async fn auth_check(
     cli: &Cli,
