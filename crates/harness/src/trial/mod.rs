@@ -4,7 +4,7 @@ mod judge;
 mod prepare;
 mod run;
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -46,9 +46,10 @@ pub struct Context<'a> {
     pub cancel: &'a CancellationToken,
 }
 
-/// The input is bad in a way that only shows when it is used. Nothing was run.
+/// Why a trial has no end: bad input that only shows when it is used, or a record that could
+/// not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum UsageError {
+pub enum TrialError {
     /// The repo is not what the test case says.
     #[error("{config_file}: {source}")]
     Source {
@@ -73,38 +74,63 @@ pub enum UsageError {
         /// What is wrong.
         source: LaunchError,
     },
-    /// The run's folder cannot be written.
+    /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
+    Folder(StoreError),
+    /// What the trial came to cannot be written down.
+    #[error("the result of the trial could not be written")]
     Store(#[from] StoreError),
 }
 
-impl UsageError {
+impl TrialError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            UsageError::Source {
+            TrialError::Source {
                 source: SourceError::UnknownRevision { .. },
                 ..
             } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
-            UsageError::Launch { source, .. } => source.hint.clone(),
-            UsageError::Store(_) => {
+            TrialError::Launch { source, .. } => source.hint.clone(),
+            TrialError::Folder(_) => {
                 Some("choose a folder that you may write to with `workspace_dir`".to_owned())
             }
+            TrialError::Store(_) => Some("is the disk full?".to_owned()),
             _ => None,
         }
+    }
+
+    /// Whether the input is to blame, and nothing was run.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, TrialError::Store(_))
     }
 }
 
 /// Run one trial. Whatever happens to the agent, there is a record; only bad input is an error.
-pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, UsageError> {
-    let mut trial = Trial::begin(plan, context)?;
-    let ran = match trial.prepare().await {
+pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, TrialError> {
+    let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
+    let prepared = tokio::select! {
+        prepared = trial.prepare() => prepared,
+        () = context.cancel.cancelled() => Err(interrupted()),
+    };
+    let ran = match prepared {
         Ok(ready) => trial.drive(ready).await,
         Err(NotRun::Usage(error)) => return Err(error),
-        Err(NotRun::Infrastructure(outcome, error)) => trial.not_run(outcome, error),
+        Err(NotRun::Infrastructure {
+            outcome,
+            code,
+            message,
+        }) => trial.not_run(outcome, code, message),
     };
     trial.judge(&ran).await;
     trial.end(ran)
+}
+
+fn interrupted() -> NotRun {
+    NotRun::Infrastructure {
+        outcome: Outcome::Interrupted,
+        code: "INTERRUPTED",
+        message: "the run was interrupted before the agent started".to_owned(),
+    }
 }
 
 /// A trial under way.
@@ -115,7 +141,7 @@ struct Trial<'a> {
     record: Record,
     artifacts: Utf8PathBuf,
     private: Utf8PathBuf,
-    area: Option<Area>,
+    area: Option<Arc<Area>>,
     workspace: Option<Workspace>,
     change: Option<Change>,
 }
@@ -138,7 +164,7 @@ struct Ran {
 
 impl<'a> Trial<'a> {
     /// Make the trial's folders and its first record: should Proctor be killed, that one stays.
-    fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, UsageError> {
+    fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
         (context.listener)(&RunEvent::TrialStarted(TrialName {
             agent: plan.adapter.name(),
             task: &plan.case.name,
@@ -176,7 +202,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Write everything down and clean up.
-    fn end(mut self, ran: Ran) -> Result<Record, UsageError> {
+    fn end(mut self, ran: Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
                 Outcome::Interrupted

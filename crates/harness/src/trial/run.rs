@@ -49,7 +49,7 @@ impl Trial<'_> {
             Ok(driven) => self.ran(driven, argv),
             Err(error) => {
                 let message = format!("the agent could not be started: {}", chain(&error));
-                self.not_run(Outcome::Sandbox, LogError::new("SANDBOX_FAILED", message))
+                self.not_run(Outcome::Sandbox, "SANDBOX_FAILED", message)
             }
         }
     }
@@ -144,17 +144,9 @@ impl Trial<'_> {
     }
 
     /// The agent's part of a trial in which the agent had none.
-    pub(super) fn not_run(&mut self, outcome: Outcome, error: LogError) -> Ran {
-        let interrupted = self.context.cancel.is_cancelled();
+    pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> Ran {
         Ran {
-            conclusion: Conclusion::of(
-                if interrupted {
-                    Outcome::Interrupted
-                } else {
-                    outcome
-                },
-                vec![error],
-            ),
+            conclusion: Conclusion::of(outcome, vec![LogError::new(code, message)]),
             ending: Ending::default(),
             log: LogWriter::default(),
             completed_at: Timestamp::now(),

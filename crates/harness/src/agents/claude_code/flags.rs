@@ -15,7 +15,7 @@ use crate::agent::{Input, Installed, Launch, LaunchContext, LaunchError, Termina
 /// Above this many characters old versions lost what came on standard input.
 const LARGE_PROMPT: usize = 7_000;
 /// The WebSocket side gives up on a CLI that says nothing for so long.
-const MESSAGE_DEADLINE: Duration = Duration::from_secs(300);
+const MESSAGE_DEADLINE: Duration = Duration::from_mins(5);
 
 pub(super) fn launch(
     config: &Resolved,
@@ -96,9 +96,8 @@ fn skips_permissions(config: &Resolved) -> bool {
 
 fn policy(config: &Resolved) -> Policy {
     match config.settings.permission_policy {
-        Some(PermissionPolicy::Deny) => Policy::Deny,
         // What is on the list the CLI allows by itself; what it still asks about is not on it.
-        Some(PermissionPolicy::AllowListed) => Policy::Deny,
+        Some(PermissionPolicy::Deny | PermissionPolicy::AllowListed) => Policy::Deny,
         None if config.settings.allowed_tools.is_some() => Policy::Deny,
         Some(PermissionPolicy::AllowAll) | None => Policy::Allow,
     }
