@@ -364,7 +364,9 @@ fn a_small_output_is_whole() {
     let logs = context.artifact("claude-code-logs");
     let log = logs.read_dir_utf8().unwrap().next().unwrap().unwrap();
     assert_eq!(fs_err::read(log.path()).unwrap(), raw);
-    let flooded = raw.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"xx"));
+    let flooded = raw
+        .split(|byte| *byte == b'\n')
+        .filter(|line| line.starts_with(b"xx"));
     assert_eq!(flooded.map(|line| line.len() + 1).sum::<usize>(), 1024);
 }
 

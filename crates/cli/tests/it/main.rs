@@ -10,5 +10,7 @@ mod support;
 
 mod adapter;
 mod change;
+mod normalize;
 mod process;
+mod record;
 mod verdicts;
