@@ -1,6 +1,7 @@
 //! Claude Code.
 
 mod blocks;
+mod json;
 mod message;
 mod stream;
 mod text;
