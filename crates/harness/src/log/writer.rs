@@ -375,3 +375,137 @@ fn separator(is_empty: &mut bool) -> &'static [u8] {
         b",\n"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        log::{Contender, Document, Times},
+        outcome::{Ending, Outcome},
+        session::{AgentTimes, Conclusion, Counts, Role},
+    };
+
+    fn account() -> Account {
+        let conclusion = Conclusion {
+            outcome: Outcome::Completed,
+            version: None,
+            model: None,
+            session_id: None,
+            turns: None,
+            usage: None,
+            final_text: None,
+            errors: Vec::new(),
+            counts: Counts::default(),
+            times: AgentTimes::default(),
+        };
+        let contender = Contender {
+            name: "a",
+            parameters: BTreeMap::new(),
+            ..Contender::default()
+        };
+        Account::new(conclusion, contender, &Ending::default(), Times::default())
+    }
+
+    fn call(writer: &mut LogWriter<Vec<u8>>, id: &str, arguments: &str) {
+        writer.event(SessionEvent::ToolCall {
+            id: Some(id),
+            name: "T",
+            arguments: Text::Plain(arguments),
+            parent: None,
+        });
+    }
+
+    fn answer(writer: &mut LogWriter<Vec<u8>>, id: &str, content: &str) {
+        writer.event(SessionEvent::ToolResult {
+            id,
+            content: Some(Text::Plain(content)),
+            is_error: false,
+        });
+    }
+
+    fn finish(writer: LogWriter<Vec<u8>>) -> Document {
+        let json = writer.finish(&account()).unwrap();
+        serde_json::from_slice(&json).unwrap()
+    }
+
+    #[test]
+    fn calls_stay_in_the_order_of_the_calls_when_answers_do_not() {
+        let mut writer = LogWriter::new(Vec::new());
+        for id in ["1", "2", "3"] {
+            call(&mut writer, id, id);
+        }
+        for id in ["3", "2", "1"] {
+            answer(&mut writer, id, id);
+        }
+        let log = finish(writer);
+        let calls: Vec<_> = log
+            .tool_calls
+            .iter()
+            .map(|call| (call.arguments.as_str(), call.result.as_deref()))
+            .collect();
+        assert_eq!(
+            calls,
+            [("1", Some("1")), ("2", Some("2")), ("3", Some("3"))]
+        );
+    }
+
+    #[test]
+    fn a_long_log_is_the_same_document_and_is_not_held_in_memory() {
+        let mut writer = LogWriter::new(Vec::new());
+        let text = "x".repeat(10_000);
+        for number in 0..1000 {
+            let id = number.to_string();
+            writer.event(SessionEvent::Message {
+                role: Role::Assistant,
+                kind: MessageKind::Text,
+                content: Text::Plain(&text),
+                timestamp: None,
+                parent: None,
+            });
+            call(&mut writer, &id, "");
+            answer(&mut writer, &id, &text);
+        }
+        assert!(writer.tool_calls.in_memory.is_none());
+        assert_eq!(writer.held_bytes, 0);
+        let log = finish(writer);
+        assert_eq!((log.messages.len(), log.tool_calls.len()), (1000, 1000));
+        assert_eq!(log.tool_calls[999].result.as_deref(), Some(text.as_str()));
+        assert_eq!(log.account.agent_info.name, "a");
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_nothing_is_lost() {
+        let mut writer = LogWriter::new(Vec::new());
+        let large = "x".repeat(MAX_HELD_BYTES / 4);
+        for number in 0..20 {
+            call(&mut writer, &number.to_string(), &large);
+            assert!(writer.held_bytes <= MAX_HELD_BYTES + large.len());
+        }
+        answer(&mut writer, "19", "in time");
+        answer(&mut writer, "0", "too late");
+        let log = finish(writer);
+        assert_eq!(log.tool_calls.len(), 21);
+        let late = log.tool_calls.iter().find(|call| call.name == UNKNOWN);
+        assert_eq!(late.unwrap().result.as_deref(), Some("too late"));
+        assert_eq!(log.account.counts.unmatched_results, 1);
+        let last = log.tool_calls.last().unwrap();
+        assert_eq!(last.result.as_deref(), Some("in time"));
+    }
+
+    #[test]
+    fn a_failure_to_write_is_told_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = LogWriter::new(Full).finish(&account()).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+}

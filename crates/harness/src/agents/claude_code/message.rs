@@ -178,6 +178,7 @@ pub(super) struct Line<'a> {
     pub(super) version: Field<'a>,
     pub(super) is_sidechain: Field<'a>,
     pub(super) agent_id: Field<'a>,
+    pub(super) has_unknown_cost: Field<'a>,
 }
 
 impl<'a> Line<'a> {
@@ -214,10 +215,11 @@ impl<'a> Line<'a> {
             b"terminal_reason" => &mut self.terminal_reason,
             b"result" => &mut self.result,
             b"errors" => &mut self.errors,
-            b"duration_ms" => &mut self.duration_ms,
+            b"duration_ms" | b"totalDuration" => &mut self.duration_ms,
             b"num_turns" => &mut self.num_turns,
             b"queued_turn_count" => &mut self.queued_turn_count,
-            b"total_cost_usd" => &mut self.total_cost_usd,
+            b"total_cost_usd" | b"totalCostUSD" => &mut self.total_cost_usd,
+            b"hasUnknownModelCost" => &mut self.has_unknown_cost,
             b"modelUsage" => &mut self.model_usage,
             b"permission_denials" => &mut self.permission_denials,
             b"tasks" => &mut self.tasks,

@@ -1,9 +1,12 @@
 //! Claude Code.
 
 mod blocks;
+mod event;
 mod json;
 mod message;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod text;
 mod usage;
 mod verdict;

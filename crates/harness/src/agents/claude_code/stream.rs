@@ -7,11 +7,14 @@ use memchr::memchr;
 
 use super::{
     blocks::{self, Origin},
-    json::Cursor,
+    event::{
+        api_fault, ends_turn, is_known_system_subtype, is_known_without_effect, keep_tail, list,
+        parent, parse, rate_limit, retry_fault,
+    },
     message::{Content, Field, Line, Message},
     text::TextReader,
     usage::Ledger,
-    verdict::{self, ApiFault, Facts, ResultFacts, Seen},
+    verdict::{self, Facts, ResultFacts, Seen},
 };
 use crate::{
     log::strip_ansi,
@@ -26,9 +29,6 @@ use crate::{
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 const ESCAPE: u8 = 0x1b;
 const MAX_WARNINGS: usize = 5;
-const MAX_STDERR_TAIL: usize = 2000;
-/// What may stand before the JSON of an event, on a terminal.
-const MAX_NOISE_BYTES: usize = 64;
 /// The model of messages that the CLI made up itself.
 const SYNTHETIC: &str = "<synthetic>";
 
@@ -183,7 +183,10 @@ impl ClaudeSession {
 
     fn event(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
         if !self.has_events() {
-            self.first_event(line, host);
+            self.first_event(host);
+        }
+        if line.file_session_id.is_there() {
+            self.facts.form = Seen::SessionFile;
         }
         if let Some(timestamp) = line.timestamp.text() {
             self.time(&timestamp);
@@ -194,6 +197,7 @@ impl ClaudeSession {
             b"stream_event" => self.stream_event(line, host),
             b"result" => self.result(line, host),
             b"system" => self.system(line, host),
+            b"cost-state" => self.cost_state(line),
             b"rate_limit_event" => rate_limit(line, host),
             kind if is_known_without_effect(kind) => {}
             _ => self.counts.unknown_events += 1,
@@ -201,7 +205,7 @@ impl ClaudeSession {
     }
 
     /// Now the form is known. Text that came before was noise, unless it has been told.
-    fn first_event(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn first_event(&mut self, host: &mut dyn SessionHost) {
         if self.text.has_spoken() {
             self.text.flush(host);
         } else {
@@ -209,11 +213,7 @@ impl ClaudeSession {
             let noise = noise.lines().filter(|line| !line.trim().is_empty());
             noise.for_each(|line| self.malformed(line));
         }
-        self.facts.form = if line.file_session_id.is_there() {
-            Seen::SessionFile
-        } else {
-            Seen::Events
-        };
+        self.facts.form = Seen::Events;
     }
 
     fn time(&mut self, timestamp: &str) {
@@ -234,15 +234,16 @@ impl ClaudeSession {
         let parent = parent(line);
         let timestamp = line.timestamp.text();
         let model = message.model.text().unwrap_or_default();
-        if model == SYNTHETIC {
-            self.facts.api_fault = (line.error.is_there()).then(|| api_fault(line));
+        let is_synthetic = model == SYNTHETIC;
+        if is_synthetic {
+            self.facts.api_fault = line.error.is_there().then(|| api_fault(line));
         } else {
             self.facts.retrying = None;
             self.facts.api_fault = None;
             self.answered(message, &model, parent.is_some());
         }
         if parent.is_none() {
-            self.facts.turn_ended = message.stop_reason.word() == b"end_turn";
+            self.facts.turn_ended = !is_synthetic && ends_turn(message);
         }
         let origin = Origin {
             role: Role::Assistant,
@@ -394,6 +395,12 @@ impl ClaudeSession {
         }
     }
 
+    /// The last line of a session file, in newer versions: the account of the whole session.
+    fn cost_state(&mut self, line: &Line<'_>) {
+        self.ledger.result(line);
+        self.times.duration_ms = line.duration_ms.number();
+    }
+
     fn denials(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
         let denials = line.permission_denials.list().len() as u64;
         if denials > 0 {
@@ -516,123 +523,4 @@ impl Session for ClaudeSession {
             times: self.times,
         }
     }
-}
-
-/// The event in a line: its JSON from the start, or after a little noise that a terminal put
-/// before it.
-fn parse(line: &[u8]) -> Option<Line<'_>> {
-    let start = memchr(b'{', line).filter(|start| *start <= MAX_NOISE_BYTES)?;
-    let (noise, json) = line.split_at(start);
-    let noise = noise.strip_prefix(b"^D").unwrap_or(noise);
-    if noise.iter().any(u8::is_ascii_alphanumeric) {
-        return None;
-    }
-    let event = Line::read(json)?;
-    event.kind.is_string().then_some(event)
-}
-
-/// The objects of a list that stands on one line, as `--output-format json` writes it.
-fn list(line: &[u8]) -> Vec<&[u8]> {
-    let mut items = Vec::new();
-    let mut cursor = Cursor::new(line);
-    let whole = cursor.elements(|cursor| {
-        items.push(cursor.value()?);
-        Some(())
-    });
-    match whole.and_then(|()| cursor.end()) {
-        Some(()) => items,
-        None => Vec::new(),
-    }
-}
-
-/// The tool call, or in a session file the agent, that a line belongs to below the main
-/// thread.
-fn parent<'a>(line: &Line<'a>) -> Option<Cow<'a, str>> {
-    line.parent_tool_use_id.text().or_else(|| {
-        let is_sidechain = line.is_sidechain.is_true();
-        is_sidechain.then(|| line.agent_id.text().unwrap_or(Cow::Borrowed("sidechain")))
-    })
-}
-
-fn api_fault(line: &Line<'_>) -> ApiFault {
-    let words = [line.error, line.api_error_type];
-    ApiFault {
-        status: line.api_error_status.number(),
-        words: words
-            .into_iter()
-            .filter_map(|word| Some(word.text()?.into_owned()))
-            .collect(),
-    }
-}
-
-/// Stream-json tells of a retry with a status and a word, a session file with an object.
-fn retry_fault(line: &Line<'_>) -> ApiFault {
-    let status = line.error_status.number();
-    let nested = || line.error.member("status").number();
-    ApiFault {
-        status: status.or_else(nested),
-        ..api_fault(line)
-    }
-}
-
-fn rate_limit(line: &Line<'_>, host: &mut dyn SessionHost) {
-    let status = line.rate_limit_info.member("status").text();
-    if let Some(status) = status.filter(|status| status != "allowed") {
-        host.event(SessionEvent::Note(&format!("rate limit: {status}")));
-    }
-}
-
-fn keep_tail(tail: &mut String, line: &str) {
-    tail.push_str(line);
-    tail.push('\n');
-    let surplus = tail.len().saturating_sub(MAX_STDERR_TAIL);
-    tail.drain(..tail.ceil_char_boundary(surplus));
-}
-
-/// Types that carry nothing for the log: progress, the control protocol, and the bookkeeping
-/// of session files.
-fn is_known_without_effect(kind: &[u8]) -> bool {
-    matches!(
-        kind,
-        b"tool_progress"
-            | b"tool_use_summary"
-            | b"auth_status"
-            | b"prompt_suggestion"
-            | b"keep_alive"
-            | b"control_request"
-            | b"control_response"
-            | b"control_cancel_request"
-            | b"summary"
-            | b"ai-title"
-            | b"custom-title"
-            | b"last-prompt"
-            | b"progress"
-            | b"attachment"
-            | b"queue-operation"
-            | b"file-history-snapshot"
-            | b"tools-used"
-            | b"atis-latch"
-            | b"api-request"
-            | b"api-request-blob"
-            | b"api-request-shape"
-    )
-}
-
-fn is_known_system_subtype(subtype: &[u8]) -> bool {
-    matches!(
-        subtype,
-        b"status"
-            | b"task_started"
-            | b"task_progress"
-            | b"task_updated"
-            | b"task_notification"
-            | b"thinking_tokens"
-            | b"turn_duration"
-            | b"stop_hook_summary"
-            | b"local_command"
-            | b"local_command_output"
-            | b"informational"
-            | b"session_state_changed"
-            | b"files_persisted"
-    )
 }

@@ -131,7 +131,7 @@ impl Ledger {
         }
     }
 
-    /// The CLI's final account. When there are several, the later ones include the earlier.
+    /// The CLI's own account, in a result or at the end of a session file. When there are several, the later ones include the earlier.
     pub(super) fn result(&mut self, line: &Line<'_>) {
         let models = line.model_usage.members();
         let models: Vec<_> = models
@@ -145,7 +145,9 @@ impl Ledger {
             self.final_main = usage;
         }
         let cost = line.total_cost_usd.float().and_then(Usd::from_dollars);
-        self.final_cost = cost.or(self.final_cost);
+        self.final_cost = cost
+            .or(self.final_cost)
+            .filter(|_| !line.has_unknown_cost.is_true());
     }
 
     /// Tokens in (cached ones included) and out, so far.
