@@ -10,8 +10,9 @@ use std::{
 };
 
 use proctor_harness::{
-    agents::claude_code::{AfterResult, ClaudeSession, Form},
+    agents,
     log::{Contender, Recording, normalize},
+    session::Session,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -56,7 +57,7 @@ fn timed(
 
 fn normalized(lines: BufReader<&File>, mut out: &File) -> io::Result<()> {
     out.rewind()?;
-    let session = ClaudeSession::new(Form::Auto, AfterResult::EndSoon);
+    let session = recorded_session();
     let contender = Contender {
         name: "claude-code",
         ..Contender::default()
@@ -65,7 +66,7 @@ fn normalized(lines: BufReader<&File>, mut out: &File) -> io::Result<()> {
         exit_code: Some(0),
         contender,
     };
-    normalize(Box::new(session), lines, out, recording)
+    normalize(session, lines, out, recording)
 }
 
 fn parsed(lines: BufReader<&File>) -> io::Result<()> {
@@ -110,4 +111,10 @@ fn main() -> io::Result<()> {
         println!("peak memory         {memory:8.1} MB after normalising");
     }
     Ok(())
+}
+
+/// The session that `proctor log normalize` reads with.
+fn recorded_session() -> Box<dyn Session> {
+    let adapter = agents::find("claude-code").expect("the adapter is there");
+    adapter.recorded_session().expect("its output can be read")
 }

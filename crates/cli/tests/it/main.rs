@@ -1,3 +1,15 @@
-//! End-to-end tests of the `proctor` binary.
+//! End-to-end tests of the `proctor` binary, one program for all of them. Agents are fakes that
+//! play a script, or real CLIs in the `real_*` files.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;
+
+mod adapter;
+mod change;
 mod leaks;
+mod process;
+mod verdicts;

@@ -6,7 +6,7 @@ mod verdict;
 
 use std::{io::BufReader, time::Duration};
 
-use super::{AfterResult, ClaudeSession, Form};
+use super::stream::{AfterResult, ClaudeSession, Form};
 use crate::{
     log::{Contender, Document, Recording, normalize},
     outcome::{EndedBy, Ending},
