@@ -11,5 +11,7 @@ mod support;
 mod adapter;
 mod change;
 mod leaks;
+mod normalize;
 mod process;
+mod record;
 mod verdicts;

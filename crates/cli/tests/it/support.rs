@@ -232,3 +232,29 @@ pub fn messages(document: &Value) -> String {
         .collect();
     messages.join("\n")
 }
+
+/// A schema that `proctor schema` prints.
+pub struct Schema(jsonschema::Validator);
+
+/// The schema of this name.
+#[track_caller]
+pub fn schema(context: &TestContext, name: &str) -> Schema {
+    let output = context.proctor(["schema", name]).run();
+    output.assert_code(0);
+    let schema: Value = serde_json::from_str(&output.stdout).unwrap();
+    Schema(jsonschema::validator_for(&schema).unwrap())
+}
+
+impl Schema {
+    /// Whether the document fits.
+    pub fn is_valid(&self, document: &Value) -> bool {
+        self.0.is_valid(document)
+    }
+
+    /// Panics with all that does not fit.
+    #[track_caller]
+    pub fn assert_valid(&self, document: &Value) {
+        let errors: Vec<String> = self.0.iter_errors(document).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:#?}\n{document:#}");
+    }
+}

@@ -129,7 +129,13 @@ impl Trial<'_> {
                 env.insert((*name).to_owned(), value.clone());
             }
         }
-        if let Some(home) = &host.home {
+        let mut known = env.clone();
+        known.extend(self.plan.agent.env().clone());
+        let has_key = matches!(
+            self.plan.adapter.authentication(&known, None),
+            Authentication::Found(_)
+        );
+        if let Some(home) = host.home.as_ref().filter(|_| !has_key) {
             for file in cli.credential_files {
                 area.bring_in(&home.join(file), file)?;
             }

@@ -182,11 +182,10 @@ impl Session for Control {
     }
 }
 
-/// A cheap look before parsing: most lines are events.
+/// A cheap look before parsing: most lines are events. The type need not stand first in its line.
 fn is_control(line: &[u8]) -> bool {
-    let head = &line[..line.len().min(64)];
-    memchr::memmem::find(head, b"control_").is_some()
-        || memchr::memmem::find(head, b"keep_alive").is_some()
+    memchr::memmem::find(line, b"\"control_").is_some()
+        || memchr::memmem::find(line, b"\"keep_alive").is_some()
 }
 
 fn send(host: &mut dyn SessionHost, message: &Value) {
