@@ -65,6 +65,7 @@ pub struct ClaudeSession {
     times: AgentTimes,
     turns: Option<u64>,
     background_tasks: usize,
+    is_finished: bool,
     final_text: String,
 }
 
@@ -108,13 +109,15 @@ impl ClaudeSession {
             times: AgentTimes::default(),
             turns: None,
             background_tasks: 0,
+            is_finished: false,
             final_text: String::new(),
         }
     }
 
-    /// Whether a result event has come.
-    pub fn has_result(&self) -> bool {
-        self.facts.result.is_some()
+    /// Whether a result has come and nothing is to follow it. A result may be a pause only:
+    /// what runs in the background gives the model another turn when it ends.
+    pub fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     /// Read a line without terminal escapes.
@@ -390,7 +393,8 @@ impl ClaudeSession {
         }
         let goes_on =
             line.queued_turn_count.number().unwrap_or_default() > 0 || self.background_tasks > 0;
-        if self.after_result == AfterResult::EndSoon && !goes_on {
+        self.is_finished = !goes_on;
+        if self.after_result == AfterResult::EndSoon && self.is_finished {
             host.end_within(EXIT_GRACE);
         }
     }
