@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use self::{judge::status, prepare::NotRun};
@@ -122,7 +123,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         }) => trial.not_run(outcome, code, message),
     };
     trial.judge(&ran).await;
-    trial.end(ran)
+    trial.end(&ran)
 }
 
 fn interrupted() -> NotRun {
@@ -141,6 +142,8 @@ struct Trial<'a> {
     record: Record,
     artifacts: Utf8PathBuf,
     private: Utf8PathBuf,
+    /// Written as the session goes; `None` once it is finished.
+    log: Option<LogWriter<NamedTempFile>>,
     area: Option<Arc<Area>>,
     workspace: Option<Workspace>,
     change: Option<Change>,
@@ -157,7 +160,6 @@ struct Ready {
 struct Ran {
     conclusion: Conclusion,
     ending: Ending,
-    log: LogWriter,
     completed_at: Timestamp,
     duration_ms: u64,
 }
@@ -182,6 +184,10 @@ impl<'a> Trial<'a> {
                 source,
             })?;
         }
+        let log = NamedTempFile::new_in(&private).map_err(|source| StoreError {
+            path: private.clone(),
+            source,
+        })?;
         let trial = Trial {
             plan,
             context,
@@ -189,6 +195,7 @@ impl<'a> Trial<'a> {
             record: first_record(plan, context),
             artifacts,
             private,
+            log: Some(LogWriter::new(log)),
             area: None,
             workspace: None,
             change: None,
@@ -202,7 +209,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Write everything down and clean up.
-    fn end(mut self, ran: Ran) -> Result<Record, TrialError> {
+    fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
                 Outcome::Interrupted
@@ -224,12 +231,12 @@ impl<'a> Trial<'a> {
         if ran.conclusion.version.is_some() {
             record.agent.version.clone_from(&ran.conclusion.version);
         }
-        let account = self.account(&ran);
+        let account = self.account(ran);
         let exit_code = account.execution.exit_code;
         self.record
             .errors
             .splice(0..0, account.errors.iter().cloned());
-        self.write_log(ran.log, &account)?;
+        self.write_log(&account)?;
         self.keep_workspace()?;
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
@@ -274,9 +281,12 @@ impl<'a> Trial<'a> {
         Account::new(ran.conclusion.clone(), contender, &ran.ending, times)
     }
 
-    fn write_log(&self, log: LogWriter, account: &Account) -> Result<(), StoreError> {
+    fn write_log(&mut self, account: &Account) -> Result<(), StoreError> {
         let path = self.artifacts.join(store::LOG_FILE);
-        let written = tree::write_with(path.as_std_path(), |file| log.finish(account, file));
+        let log = self.log.take().expect("the log is finished once");
+        let written = log
+            .finish(account)
+            .and_then(|file| tree::persist(file, path.as_std_path()));
         written.map_err(|source| StoreError { path, source })
     }
 

@@ -8,7 +8,6 @@ use crate::{
     agent::Cli,
     drive::{Drive, Driven},
     event::Phase,
-    log::LogWriter,
     outcome::{EndedBy, Ending, Outcome},
     session::{Conclusion, LogError},
     store,
@@ -42,6 +41,7 @@ impl Trial<'_> {
             },
             socket: ready.socket,
             host: self.context.host,
+            log: self.log.as_mut().expect("the log is open until the end"),
             listener: self.context.listener,
             cancel: self.context.cancel,
         };
@@ -60,7 +60,6 @@ impl Trial<'_> {
             mut conclusion,
             ending,
             report,
-            log,
             capture,
             capture_error,
         } = driven;
@@ -109,7 +108,6 @@ impl Trial<'_> {
         Ran {
             conclusion,
             ending,
-            log,
             completed_at: Timestamp::now(),
             duration_ms,
         }
@@ -148,7 +146,6 @@ impl Trial<'_> {
         Ran {
             conclusion: Conclusion::of(outcome, vec![LogError::new(code, message)]),
             ending: Ending::default(),
-            log: LogWriter::default(),
             completed_at: Timestamp::now(),
             duration_ms: millis(self.clock.elapsed()),
         }

@@ -1,0 +1,258 @@
+//! What the README and `docs/` say is true: their YAML is valid, their commands exist, their links
+//! lead somewhere, and the tests they name are there.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_harness::outcome::Outcome;
+use proctor_testkit::{Output, TestContext};
+
+/// A fenced block of a page.
+struct Block {
+    page: Utf8PathBuf,
+    line: usize,
+    /// The words after the fence.
+    info: Vec<String>,
+    text: String,
+}
+
+fn root() -> Utf8PathBuf {
+    Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Utf8Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The README and every page below `docs/`.
+fn pages() -> Vec<Utf8PathBuf> {
+    let mut pages = vec![
+        root().join("README.md"),
+        root().join("ARCHITECTURE.md"),
+        root().join("CONTRIBUTING.md"),
+    ];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir_utf8().unwrap() {
+            let path = entry.unwrap().into_path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension() == Some("md") {
+                pages.push(path);
+            }
+        }
+    }
+    assert!(pages.len() > 8, "{pages:?}");
+    pages
+}
+
+fn blocks(page: &Utf8Path) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (number, line) in read(page).lines().enumerate() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(info), None) => {
+                open = Some(Block {
+                    page: page.to_owned(),
+                    line: number + 1,
+                    info: info.split_whitespace().map(str::to_owned).collect(),
+                    text: String::new(),
+                });
+            }
+            (None, Some(block)) => block.text.extend([line, "\n"]),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{page} has a fence without an end");
+    blocks
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// A whole test case from an example, which may be only its `agent` or its `evaluators`.
+fn testcase(block: &Block) -> String {
+    let head = "name: example\ndescription: An example of the docs.\nrepo: ./repo\n";
+    let agent = "agent: {type: 'null'}\n";
+    match block.info.get(1).map(String::as_str) {
+        Some("testcase") => block.text.clone(),
+        Some("agent") => format!(
+            "{head}evaluators: [git-diff]\nagent:\n{}",
+            indented(&block.text)
+        ),
+        Some("evaluators") => format!("{head}{agent}evaluators:\n{}", indented(&block.text)),
+        Some("settings") => format!("{head}{agent}evaluators: [git-diff]\n"),
+        other => panic!(
+            "{}:{}: a YAML example is marked as testcase, agent, evaluators or settings, not {other:?}",
+            block.page, block.line
+        ),
+    }
+}
+
+/// The folder of a test case with every file that the examples name.
+fn folder(context: &TestContext) -> Utf8PathBuf {
+    let folder = context.root().join("examples");
+    for name in ["repo", "evaluators"] {
+        std::fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    for (name, text) in [
+        ("prompt.md", "Mend leap.sh."),
+        ("solution.patch", ""),
+        (
+            "evaluators/small-change.yaml",
+            "name: git-diff\nconfig: {assertions: {max_files_changed: 1}}\n",
+        ),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn every_yaml_example_is_valid() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let folder = folder(&context);
+    let mut examples = 0;
+    for block in pages().iter().flat_map(|page| blocks(page)) {
+        if block.info.first().is_none_or(|info| info != "yaml") {
+            continue;
+        }
+        examples += 1;
+        std::fs::write(folder.join("testcase.yaml"), testcase(&block)).unwrap();
+        let settings = folder.join(".youbencharc");
+        if block.info.get(1).is_some_and(|info| info == "settings") {
+            std::fs::write(&settings, &block.text).unwrap();
+        }
+        let output = context
+            .proctor(["validate", "-c", "testcase.yaml"])
+            .current_dir(&folder)
+            .run();
+        assert_eq!(
+            output.code,
+            Some(0),
+            "{}:{}\n{output}",
+            block.page,
+            block.line
+        );
+        let _ = std::fs::remove_file(settings);
+    }
+    assert!(examples > 8, "only {examples} examples were found");
+}
+
+#[test]
+fn the_table_of_outcomes_has_a_row_for_each_with_its_status() {
+    let page = read(&root().join("docs/outcomes.md"));
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    for outcome in Outcome::ALL {
+        let start = format!("| `{}` |", outcome.as_str());
+        let row = rows.iter().find(|row| row.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("no row for {}", outcome.as_str()));
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let status = serde_json::to_value(outcome.status()).unwrap();
+        assert_eq!(cells[3].trim_matches('`'), status, "{row}");
+        let is_judged = !outcome.is_infrastructure() && outcome != Outcome::Interrupted;
+        assert_eq!(cells[6], if is_judged { "yes" } else { "no" }, "{row}");
+        let exit = match outcome {
+            Outcome::Completed => "0, 1 or 3",
+            Outcome::Interrupted => "130",
+            other if other.is_infrastructure() => "3",
+            _ => "1",
+        };
+        assert_eq!(cells[8], exit, "{row}");
+    }
+}
+
+/// The words of a command after `proctor`, if it is one.
+fn proctor_words(command: &str) -> Option<Vec<&str>> {
+    let command = command.split('#').next()?.trim();
+    let rest = ["proctor ", "yb ", "cargo run --release -- "]
+        .iter()
+        .find_map(|start| command.strip_prefix(start))?;
+    Some(rest.split_whitespace().collect())
+}
+
+fn help(context: &TestContext, words: &[&str]) -> Output {
+    let commands = words
+        .iter()
+        .copied()
+        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+        .take(if words[0] == "log" { 2 } else { 1 });
+    context.proctor(commands.chain(["--help"])).run()
+}
+
+#[test]
+fn every_command_in_a_shell_block_exists_with_its_options() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let mut commands = 0;
+    for block in pages().iter().flat_map(|page| blocks(page)) {
+        if block.info.first().is_none_or(|info| info != "sh") {
+            continue;
+        }
+        for line in block.text.lines() {
+            if let Some(script) = line.split_whitespace().next()
+                && script.starts_with("scripts/")
+            {
+                assert!(root().join(script).is_file(), "{script}");
+                commands += 1;
+            }
+            let Some(words) = proctor_words(line) else {
+                continue;
+            };
+            commands += 1;
+            let help = help(&context, &words);
+            help.assert_code(0);
+            for option in words.iter().filter(|word| word.starts_with('-')) {
+                assert!(help.stdout.contains(option), "{line}\n{help}");
+            }
+        }
+    }
+    assert!(commands > 3, "only {commands} commands were found");
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    for page in pages() {
+        let text = read(&page);
+        for link in text.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let folder = page.parent().unwrap();
+            assert!(folder.join(target).exists(), "{page} links to {target}");
+        }
+    }
+}
+
+/// The file of a test that `docs/requirements.md` names: `module::test` is in the end-to-end tests of
+/// the cli, `crates/…/file::test` anywhere.
+fn file_of(module: &str) -> Utf8PathBuf {
+    if module.contains('/') {
+        root().join(format!("{module}.rs"))
+    } else {
+        root().join(format!("crates/cli/tests/it/{module}.rs"))
+    }
+}
+
+#[test]
+fn every_test_named_for_a_requirement_exists() {
+    let page = read(&root().join("docs/requirements.md"));
+    let mut named = 0;
+    for (module, test) in page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|code| code.split_once("::"))
+    {
+        let file = file_of(module);
+        assert!(
+            read(&file).contains(&format!("fn {test}(")),
+            "{file} has no test {test}"
+        );
+        named += 1;
+    }
+    assert!(named > 50, "only {named} tests are named");
+}
