@@ -174,7 +174,6 @@ fn prompt_files_stay_inside() {
     let with_file = |file: &str| changed("prompt: Fix it", &format!("prompt_file: {file}"));
     assert_snapshot!(refusal_in(&context, &with_file("./missing.md")), @"
     error: [ROOT]/cases/testcase.yaml: prompt_file `./missing.md` cannot be used: there is no such file beside the test case or in the workspace
-      caused by: prompt_file `./missing.md` cannot be used: there is no such file beside the test case or in the workspace
     ");
     assert_snapshot!(refusal_in(&context, &with_file("../secret.md")), @"
     error: [ROOT]/cases/testcase.yaml:7:18: prompt_file `../secret.md` cannot be used: it must not contain `..`
@@ -196,8 +195,7 @@ fn prompt_files_stay_inside() {
     fs_err::os::unix::fs::symlink(&secret, link).unwrap();
     context.repo().commit("link", &[]);
     assert_snapshot!(refusal_in(&context, &with_file("in-repo.md")), @"
-    error: [ROOT]/cases/testcase.yaml: prompt_file `in-repo.md` cannot be used: it leads out of [ROOT]/tmp/proctor-20261115-224148-1a65e21b/src-modified through a symlink
-      caused by: prompt_file `in-repo.md` cannot be used: it leads out of [ROOT]/tmp/proctor-20261115-224148-1a65e21b/src-modified through a symlink
+    error: [ROOT]/cases/testcase.yaml: prompt_file `in-repo.md` cannot be used: it leads out of [ROOT]/tmp/[AREA]/src-modified through a symlink
     ");
 }
 
@@ -356,19 +354,25 @@ fn settings_that_would_do_nothing_are_refused() {
     ");
 }
 
-/// Everything that is wrong is told at once, in all files.
+/// Everything that is wrong with the agent and the evaluators is told at once.
 #[test]
 fn all_that_is_wrong_is_told_at_once() {
-    let yaml = changed("name: Fix the bug", "name: ''")
-        .replace(
-            "prompt: Fix it",
-            "prompt: Fix it\n    max_tokens: 0\n    model: gpt-5",
-        )
-        .replace("git-diff", "git-dif");
+    let more = "prompt: Fix it\n    max_tokens: 0\n    model: gpt-5";
+    let yaml = changed("prompt: Fix it", more).replace("git-diff", "git-dif");
     assert_snapshot!(refusal(&yaml), @"
-    error: [ROOT]/cases/testcase.yaml:1:7: `name` cannot be used: it is empty
-     1 | name: ''
-       |       ^^
+    error: [ROOT]/cases/testcase.yaml:8:17: `max_tokens` is a number from 1 to 200000
+     8 |     max_tokens: 0
+       |                 ^
+
+    [ROOT]/cases/testcase.yaml:9:12: `gpt-5` is no model that Claude Code takes
+     9 |     model: gpt-5
+       |            ^^^^^
+    hint: write an id such as `claude-sonnet-4-5`, or one of: default, sonnet, opus, haiku, opusplan, best
+
+    [ROOT]/cases/testcase.yaml:11:5: unknown evaluator `git-dif`
+     11 |   - git-dif
+        |     ^^^^^^^
+    hint: did you mean `git-diff`?
     ");
 }
 
@@ -605,20 +609,22 @@ fn init_writes_a_test_case_that_is_in_order() {
 fn doctor_tells_what_is_installed_and_what_to_do() {
     let context = context();
     let doctor = || {
-        shown(
-            &context,
-            &context.proctor(["doctor"]).run().assert_code(0).stdout,
-        )
+        let output = context.proctor(["doctor"]).run();
+        let text = shown(&context, &output.assert_code(0).stdout);
+        let (git, rest) = text.split_once('\n').unwrap();
+        assert!(git.starts_with("git           installed"), "{git}");
+        assert!(git.ends_with("/git"), "{git}");
+        format!("[GIT]\n{rest}")
     };
     assert_snapshot!(doctor(), @"
-    git           installed      2.39.5      /usr/bin/git
+    [GIT]
     claude-code   not installed
                   hint: install it with: npm install -g @anthropic-ai/claude-code
     ");
     install_claude(&context, &[]);
     assert!(doctor().contains(VERSION));
     assert_snapshot!(doctor(), @"
-    git           installed      2.39.5      /usr/bin/git
+    [GIT]
     claude-code   ready          2.1.197     [ROOT]/bin/claude
     ");
 }
