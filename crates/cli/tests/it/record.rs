@@ -487,7 +487,7 @@ fn a_source_that_is_not_there_is_a_usage_error() {
     for (fields, said) in [
         (json!({"branch": "no-such-branch"}), "no-such-branch"),
         (json!({"commit": "deadbeef"}), "deadbeef"),
-        (json!({"repo": "../nowhere"}), "does not exist"),
+        (json!({"repo": "../nowhere"}), "there is no folder"),
         (
             json!({"repo": "plain", "branch": "main"}),
             "not a git repository",
