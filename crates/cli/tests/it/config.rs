@@ -213,115 +213,85 @@ fn a_prompt_file_may_hold_a_million_characters() {
     assert!(output.stderr.contains("1000000"), "{output}");
 }
 
-/// Every limit of seed 001: what is at the bound is taken, what is beyond is refused.
-#[test]
-fn limits_hold_at_their_bounds() {
+/// The first of two test cases is taken, the second refused with these words.
+#[track_caller]
+fn check_bound(said: &str, good: &Value, bad: &Value) {
     let context = context();
-    let long = |count: usize| "x".repeat(count);
-    let config = |key: &str, value: Value| claude_with(&json!({key: value}));
-    let top = |key: &str, value: Value| with(&claude_case(), &json!({key: value}));
-    let named = |name: String| {
-        let agents = json!({name.clone(): {"description": "d", "prompt": "p"}});
-        claude_with(&json!({"agent_name": name, "agents": agents}))
-    };
-    let cases = [
-        (
-            "prompt",
-            config("prompt", json!(long(1_000_000))),
-            config("prompt", json!(long(1_000_001))),
-        ),
-        (
-            "prompt",
-            config("prompt", json!("x")),
-            config("prompt", json!("")),
-        ),
-        (
-            "prompt_file",
-            file(&format!("{}/{}", long(250), long(249))),
-            file(&format!("{}/{}", long(250), long(250))),
-        ),
-        ("agent name", named(long(100)), named(long(101))),
-        (
-            "agent name",
-            named("a_B-9".to_owned()),
-            named("a b".to_owned()),
-        ),
-        (
-            "model",
-            config("model", json!("claude-x.y_z-1")),
-            config("model", json!("gpt-5")),
-        ),
-        (
-            "model",
-            config("model", json!("opus[1m]")),
-            config("model", json!("claude-")),
-        ),
-        (
-            "append_system_prompt",
-            config("append_system_prompt", json!(long(10_000))),
-            config("append_system_prompt", json!(long(10_001))),
-        ),
-        (
-            "system_prompt",
-            config("system_prompt", json!(long(50_000))),
-            config("system_prompt", json!(long(50_001))),
-        ),
-        (
-            "max_tokens",
-            config("max_tokens", json!(1)),
-            config("max_tokens", json!(0)),
-        ),
-        (
-            "max_tokens",
-            config("max_tokens", json!(200_000)),
-            config("max_tokens", json!(200_001)),
-        ),
-        (
-            "ask",
-            config("permission_mode", json!("ask")),
-            config("permission_mode", json!("yolo")),
-        ),
-        (
-            "tool",
-            config("allowed_tools", json!(["Bash(git *)", "mcp__x__y"])),
-            config("allowed_tools", json!(["Read Write"])),
-        ),
-        (
-            "name",
-            top("name", json!(long(200))),
-            top("name", json!(long(201))),
-        ),
-        (
-            "description",
-            top("description", json!(long(1000))),
-            top("description", json!(long(1001))),
-        ),
-        (
-            "workspace_name",
-            top("workspace_name", json!(long(100))),
-            top("workspace_name", json!(long(101))),
-        ),
-        (
-            "workspace_name",
-            top("workspace_name", json!("a.b_c-d")),
-            top("workspace_name", json!("../x")),
-        ),
-        (
-            "expected",
-            top("timeout", json!(0)),
-            top("timeout", json!(-1)),
-        ),
-    ];
-    for (said, good, bad) in cases {
-        validate(&context, &good).assert_code(0);
-        let output = validate(&context, &bad);
-        output.assert_code(2);
-        assert!(output.stderr.contains(said), "{said}: {output}");
-    }
+    validate(&context, good).assert_code(0);
+    let output = validate(&context, bad);
+    output.assert_code(2);
+    assert!(output.stderr.contains(said), "{said}: {output}");
 }
 
-fn file(path: &str) -> Value {
-    claude_with(&json!({"prompt": null, "prompt_file": path}))
+/// The limits of seed 001 on texts: what is at the bound is taken, one character more is not.
+#[test]
+fn texts_have_their_longest_length() {
+    let config = |key: &str, length: usize| claude_with(&json!({key: "x".repeat(length)}));
+    let top = |key: &str, length: usize| with(&claude_case(), &json!({key: "x".repeat(length)}));
+    for (key, most) in [
+        ("prompt", 1_000_000),
+        ("append_system_prompt", 10_000),
+        ("system_prompt", 50_000),
+        ("agent_name", 100),
+    ] {
+        check_bound(
+            &most.to_string(),
+            &config(key, most),
+            &config(key, most + 1),
+        );
+    }
+    for (key, most) in [
+        ("name", 200),
+        ("description", 1000),
+        ("workspace_name", 100),
+    ] {
+        check_bound(key, &top(key, most), &top(key, most + 1));
+    }
+    let file = |length: usize| {
+        let path = format!("{}/{}", "x".repeat(250), "x".repeat(length - 251));
+        claude_with(&json!({"prompt": null, "prompt_file": path}))
+    };
+    check_bound("at most 500", &file(500), &file(501));
+}
+
+/// The limits of seed 001 on names and numbers.
+#[test]
+fn names_and_numbers_have_their_bounds() {
+    let cases = [
+        ("prompt", json!("x"), json!("")),
+        ("agent_name", json!("a_B-9"), json!("a b")),
+        ("model", json!("claude-x.y_z-1"), json!("gpt-5")),
+        ("model", json!("opus[1m]"), json!("claude-")),
+        ("max_tokens", json!(1), json!(0)),
+        ("max_tokens", json!(200_000), json!(200_001)),
+        ("max_turns", json!(1), json!(0)),
+        ("permission_mode", json!("ask"), json!("yolo")),
+        ("permission_mode", json!("auto"), json!("Auto")),
+        (
+            "allowed_tools",
+            json!(["Bash(git *)", "mcp__x__y"]),
+            json!(["Read Write"]),
+        ),
+    ];
+    for (key, good, bad) in cases {
+        // The line of the file with the caret below it holds the key.
+        check_bound(
+            key,
+            &claude_with(&json!({key: good})),
+            &claude_with(&json!({key: bad})),
+        );
+    }
+    let top = |key: &str, value: Value| with(&claude_case(), &json!({key: value}));
+    check_bound(
+        "workspace_name",
+        &top("workspace_name", json!("a.b_c-d")),
+        &top("workspace_name", json!("../x")),
+    );
+    check_bound(
+        "timeout",
+        &top("timeout", json!(0)),
+        &top("timeout", json!(-1)),
+    );
 }
 
 /// Case 37: a setting that would do nothing is an error.

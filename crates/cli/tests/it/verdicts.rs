@@ -33,7 +33,7 @@ fn check(steps: &[Value], exit: i32, outcome: &str, code: Option<&str>) -> TestC
     context
 }
 
-fn retry(status: Value, error: &str) -> Value {
+fn retry(status: &Value, error: &str) -> Value {
     json!({"line": {
         "type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10,
         "retry_delay_ms": 500, "error_status": status, "error": error, "session_id": "s-1",
@@ -211,7 +211,7 @@ fn refused_credentials_end_the_agent_at_once() {
     let context = check(
         &[
             init(),
-            retry(json!(401), "authentication_failed"),
+            retry(&json!(401), "authentication_failed"),
             json!({"sleep_ms": 120_000}),
         ],
         3,
@@ -306,7 +306,7 @@ fn a_time_limit_during_retries_is_infrastructure() {
             &context,
             &[
                 init(),
-                retry(status, "unknown"),
+                retry(&status, "unknown"),
                 json!({"sleep_ms": 60_000}),
             ],
         );
