@@ -39,6 +39,9 @@ pub enum Command {
 
 /// `proctor run`.
 #[derive(Debug, Parser)]
+#[command(
+    override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>"
+)]
 pub struct RunArgs {
     #[command(flatten)]
     pub cases: Cases,
@@ -66,6 +69,9 @@ pub enum Progress {
 
 /// `proctor validate`.
 #[derive(Debug, Parser)]
+#[command(
+    override_usage = "proctor validate [-v] <PATH>...\n       proctor validate [-v] -c <FILE>"
+)]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub cases: Cases,

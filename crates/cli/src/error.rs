@@ -1,7 +1,7 @@
 //! What goes wrong before, beside or instead of a run, and the exit codes.
 
 use camino::Utf8PathBuf;
-use proctor_harness::{config::ConfigError, store::TrialStatus, trial::UsageError};
+use proctor_harness::{config::ConfigError, store::TrialStatus, trial::TrialError};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +47,9 @@ pub enum CliError {
     /// Config files are wrong; each of them is shown.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
-    /// The input is wrong in a way that only showed when it was used.
+    /// A trial could not be run to its end.
     #[error(transparent)]
-    Usage(#[from] UsageError),
+    Trial(#[from] TrialError),
     /// A folder holds no test case.
     #[error("there is no test case in {folder}")]
     NoTestCases {
@@ -79,7 +79,7 @@ impl CliError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            CliError::Usage(error) => error.hint(),
+            CliError::Trial(error) => error.hint(),
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json; `proctor init` writes one".to_owned())
             }
@@ -91,6 +91,9 @@ impl CliError {
 
     /// The exit code.
     pub fn exit(&self) -> Exit {
-        Exit::Usage
+        match self {
+            CliError::Trial(error) if !error.is_usage() => Exit::Infrastructure,
+            _ => Exit::Usage,
+        }
     }
 }

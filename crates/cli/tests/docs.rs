@@ -142,7 +142,10 @@ fn every_yaml_example_is_valid() {
 #[test]
 fn the_table_of_outcomes_has_a_row_for_each_with_its_status() {
     let page = read(&root().join("docs/outcomes.md"));
-    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
     for outcome in Outcome::ALL {
         let start = format!("| `{}` |", outcome.as_str());
         let row = rows.iter().find(|row| row.starts_with(&start));

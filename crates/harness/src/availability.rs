@@ -56,13 +56,24 @@ pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
         remember(
             cli,
             host,
-            Cached {
+            &Cached {
                 stamp,
                 installed: installed.clone(),
             },
         );
     }
     Some(installed)
+}
+
+/// The version of git, which makes every workspace; `None` when it is not installed.
+pub async fn git(host: &Host) -> Option<Installed> {
+    let path = host.find_program("git")?;
+    let version = ask(&path, &["--version"], &host.env, &host.cwd).await;
+    Some(Installed {
+        version: version.as_deref().and_then(version_in),
+        help: String::new(),
+        path,
+    })
 }
 
 /// Ask the CLI whether it is logged in, with the credentials that it would get.
@@ -147,8 +158,8 @@ fn cached(cli: &Cli, host: &Host, stamp: &Stamp) -> Option<Installed> {
 }
 
 /// A cache that cannot be written costs time, nothing else.
-fn remember(cli: &Cli, host: &Host, cached: Cached) {
-    if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(&cached)) {
+fn remember(cli: &Cli, host: &Host, cached: &Cached) {
+    if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(cached)) {
         let folder = file.parent().map(fs::create_dir_all);
         if matches!(folder, Some(Ok(()))) {
             let _ = tree::write_atomically(file.as_std_path(), &json);

@@ -8,6 +8,7 @@ use proctor_process::{
     Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line,
     Lines, Output, Process, Report, Status, Stdin, Stream,
 };
+use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +43,8 @@ pub struct Drive<'a> {
     pub socket: Option<Socket>,
     /// The machine.
     pub host: &'a Host,
+    /// The log that its session is written to.
+    pub log: &'a mut LogWriter<NamedTempFile>,
     /// Who is told.
     pub listener: &'a Listener<'a>,
     /// Cancelled when the run is.
@@ -56,8 +59,6 @@ pub struct Driven {
     pub ending: Ending,
     /// What the process took, and what it left.
     pub report: Report,
-    /// The log so far.
-    pub log: LogWriter,
     /// What was captured.
     pub capture: Capture,
     /// Why not everything that was captured is on disk.
@@ -80,12 +81,16 @@ impl Drive<'_> {
     pub async fn run(mut self, launch: Launch) -> Result<Driven, DriveError> {
         let mut capture = Capture::create(self.paths.clone(), self.capture)?;
         let deadline = launch.message_deadline;
-        let mut reader = Reader::new(launch.session, self.listener);
-        let mut process = Process::spawn(
-            self.command(launch.argv, launch.env, (&launch.input, launch.terminal)),
-            &self.host.supervisor,
-        )
-        .await?;
+        let command = self.command(launch.argv, launch.env, (&launch.input, launch.terminal));
+        let desk = Desk {
+            log: self.log,
+            listener: self.listener,
+            replies: Vec::new(),
+            end_at: None,
+            closes_input: false,
+        };
+        let mut reader = Reader::new(launch.session, desk);
+        let mut process = Process::spawn(command, &self.host.supervisor).await?;
         if launch.input == Input::Session {
             reader.session.on_open(&mut reader.desk);
             reader.desk.deliver(&mut process, self.socket.as_ref());
@@ -126,12 +131,11 @@ impl Drive<'_> {
             reader.desk.deliver(&mut process, self.socket.as_ref());
         };
         let ending = ending(&report);
-        let (conclusion, log) = reader.finish(&ending);
+        let conclusion = reader.finish(&ending);
         Ok(Driven {
             conclusion,
             ending,
             report,
-            log,
             capture,
             capture_error,
         })
@@ -216,14 +220,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(session: Box<dyn Session>, listener: &'a Listener<'a>) -> Reader<'a> {
-        let desk = Desk {
-            log: LogWriter::default(),
-            listener,
-            replies: Vec::new(),
-            end_at: None,
-            closes_input: false,
-        };
+    fn new(session: Box<dyn Session>, desk: Desk<'a>) -> Reader<'a> {
         Reader {
             session,
             desk,
@@ -256,7 +253,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self, ending: &Ending) -> (Conclusion, LogWriter) {
+    fn finish(mut self, ending: &Ending) -> Conclusion {
         for (lines, source) in [
             (&mut self.stdout, Source::Stdout),
             (&mut self.stderr, Source::Stderr),
@@ -265,8 +262,7 @@ impl<'a> Reader<'a> {
                 hand_over(self.session.as_mut(), source, &line, &mut self.desk);
             }
         }
-        let conclusion = self.session.finish(ending, &mut self.desk);
-        (conclusion, self.desk.log)
+        self.session.finish(ending, &mut self.desk)
     }
 }
 
@@ -279,7 +275,7 @@ fn hand_over(session: &mut dyn Session, source: Source, line: &Line<'_>, desk: &
 
 /// What the session sees of the world.
 struct Desk<'a> {
-    log: LogWriter,
+    log: &'a mut LogWriter<NamedTempFile>,
     listener: &'a Listener<'a>,
     replies: Vec<Vec<u8>>,
     end_at: Option<Instant>,

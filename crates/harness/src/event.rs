@@ -120,7 +120,7 @@ fn target(arguments: Text<'_>) -> Option<String> {
     ];
     match arguments {
         Text::Json(raw) => {
-            let value: Value = serde_json::from_str(raw.get()).ok()?;
+            let value: Value = serde_json::from_str(raw).ok()?;
             let text = TELLING.iter().find_map(|key| value.get(key)?.as_str())?;
             Some(shorten(text))
         }
@@ -131,8 +131,8 @@ fn target(arguments: Text<'_>) -> Option<String> {
 fn plain(text: Text<'_>) -> Option<String> {
     match text {
         Text::Plain(text) => Some(text.to_owned()),
-        Text::JsonString(raw) => serde_json::from_str(raw.get()).ok(),
-        Text::Json(raw) => Some(raw.get().to_owned()),
+        Text::JsonString(raw) => serde_json::from_str(raw).ok(),
+        Text::Json(raw) => Some(raw.to_owned()),
     }
 }
 
@@ -162,11 +162,8 @@ mod tests {
 
     #[test]
     fn a_tool_call_tells_what_it_is_used_on() {
-        let raw = serde_json::value::to_raw_value(
-            &serde_json::json!({"content": "x", "file_path": "/w/a.rs"}),
-        )
-        .unwrap();
-        assert_eq!(target(Text::Json(&raw)).unwrap(), "/w/a.rs");
+        let raw = r#"{"content": "x", "file_path": "/w/a.rs"}"#;
+        assert_eq!(target(Text::Json(raw)).unwrap(), "/w/a.rs");
     }
 
     #[test]

@@ -12,12 +12,12 @@ use proctor_process::{
 use crate::host::Host;
 
 /// Fetching a large repository takes a while; nothing takes longer than this.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT: Duration = Duration::from_mins(30);
 
 /// Git on one git directory.
 #[derive(Clone, Debug)]
 pub struct Git {
-    git_dir: Utf8PathBuf,
+    dir: Utf8PathBuf,
     work_tree: Option<Utf8PathBuf>,
     inherited: Arc<BTreeMap<OsString, OsString>>,
     env: Vec<(String, String)>,
@@ -57,7 +57,7 @@ impl Git {
             .iter()
             .filter(|(name, _)| !name.starts_with("GIT_"));
         Git {
-            git_dir: git_dir.to_owned(),
+            dir: git_dir.to_owned(),
             work_tree: None,
             inherited: Arc::new(
                 inherited
@@ -72,7 +72,7 @@ impl Git {
     /// The same on another repository.
     pub fn at(&self, git_dir: &Utf8Path) -> Git {
         Git {
-            git_dir: git_dir.to_owned(),
+            dir: git_dir.to_owned(),
             work_tree: None,
             ..self.clone()
         }
@@ -88,7 +88,7 @@ impl Git {
 
     /// The git directory.
     pub fn dir(&self) -> &Utf8Path {
-        &self.git_dir
+        &self.dir
     }
 
     /// The same with more environment.
@@ -159,7 +159,7 @@ impl Git {
         let mut command = QuickCommand::new("git");
         command.env = Environment::Exactly((*self.inherited).clone());
         let mut command = command
-            .env("GIT_DIR", &self.git_dir)
+            .env("GIT_DIR", &self.dir)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("LC_ALL", "C");
         if let Some(work_tree) = &self.work_tree {

@@ -1,5 +1,7 @@
 //! The plan: test cases resolved to trials that cannot be wrong any more.
 
+use std::sync::Arc;
+
 use camino::Utf8Path;
 
 use crate::{
@@ -32,21 +34,26 @@ impl TrialPlan {
         let case = config::load(path, &host.env, settings)?;
         let adapter = adapter(&case, host)?;
         let section = case.agent.section(adapter, &case.folder);
+        let mut faults = Vec::new();
         let agent = adapter
             .configure(&section)
-            .map_err(|faults| case.source.error(faults))?;
-        let evaluators = case
-            .evaluators
-            .iter()
-            .map(|spec| {
-                Evaluator::configure(spec, &case.folder).map_err(|fault| spec.error(vec![fault]))
-            })
-            .collect::<Result<_, _>>()?;
+            .map_err(|more| faults.extend(more));
+        let mut evaluators = Vec::new();
+        for spec in &case.evaluators {
+            match Evaluator::configure(spec, &case.folder) {
+                Ok(evaluator) => evaluators.push(evaluator),
+                Err(fault) if Arc::ptr_eq(&spec.source, &case.source) => faults.push(fault),
+                Err(fault) => return Err(spec.error(vec![fault])),
+            }
+        }
+        let (Ok(agent), true) = (agent, faults.is_empty()) else {
+            return Err(case.source.error(faults));
+        };
         Ok(TrialPlan {
+            case,
             adapter,
             agent,
             evaluators,
-            case,
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     plan::TrialPlan,
     store::{self, Record, RunDir, StoreError, TrialStatus},
     tree,
-    trial::{self, UsageError},
+    trial::{self, TrialError},
     usage::{Usage, Usd},
 };
 
@@ -75,8 +75,8 @@ impl Run<'_> {
         &self,
         listener: &Listener<'_>,
         cancel: &CancellationToken,
-    ) -> Result<RunSummary, UsageError> {
-        let run_dir = self.make_folder()?;
+    ) -> Result<RunSummary, TrialError> {
+        let run_dir = self.make_folder().map_err(TrialError::Folder)?;
         listener(&RunEvent::RunStarted {
             run_dir: &run_dir.path,
             trials: self.plans.len(),
@@ -100,12 +100,11 @@ impl Run<'_> {
                     trials.push(summary(&record, &folder));
                 }
                 Err(error) => {
-                    // Bad input leaves nothing behind; trials that did run keep their records.
-                    let _ = tree::remove(if trials.is_empty() {
-                        &run_dir.path
-                    } else {
-                        &folder
-                    });
+                    if error.is_usage() {
+                        // Bad input leaves nothing behind; trials that did run keep their records.
+                        let nothing_ran = trials.is_empty();
+                        let _ = tree::remove(if nothing_ran { &run_dir.path } else { &folder });
+                    }
                     return Err(error);
                 }
             }

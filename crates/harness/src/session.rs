@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::{
     outcome::{Ending, Outcome},
@@ -58,10 +57,11 @@ pub trait SessionHost {
 pub enum Text<'a> {
     /// Plain text.
     Plain(&'a str),
-    /// A JSON string literal, quotes included.
-    JsonString(&'a RawValue),
-    /// Any JSON value, whose text is meant (tool arguments, structured results).
-    Json(&'a RawValue),
+    /// A JSON string literal, quotes included. It may come from anywhere: what is between
+    /// the quotes need not be well-formed.
+    JsonString(&'a str),
+    /// The text of any JSON value (tool arguments, structured results).
+    Json(&'a str),
 }
 
 /// Who speaks in a message.

@@ -92,14 +92,32 @@ impl Source {
         let revision = case.commit.as_deref().or(case.branch.as_deref());
         match &case.repo {
             Repo::Path(path) => Source::open_path(path, revision, host).await,
-            Repo::Url(url) => match url.strip_prefix("file://") {
-                Some(path) => Source::open_path(Utf8Path::new(path), revision, host).await,
-                None => {
-                    let git = Git::new(host, &private.join("fetched.git"));
-                    fetch(url, revision.unwrap_or("HEAD"), &git).await
+            Repo::Url(url) => {
+                if let Some(path) = url.strip_prefix("file://") {
+                    return Source::open_path(Utf8Path::new(path), revision, host).await;
                 }
-            },
+                let git = Git::new(host, &private.join("fetched.git"));
+                fetch(url, revision.unwrap_or("HEAD"), &git).await
+            }
         }
+    }
+
+    /// Whether a checkout has changes that no commit holds: they are not part of the workspace.
+    pub async fn has_uncommitted_changes(case: &ResolvedCase, host: &Host) -> bool {
+        let Repo::Path(path) = &case.repo else {
+            return false;
+        };
+        let Some(git_dir) = git_dir_of(path).filter(|git_dir| git_dir != path) else {
+            return false;
+        };
+        let git = Git::new(host, &git_dir).with_files(path);
+        let status = ["status", "--porcelain", "--untracked-files=no"];
+        let starts_from_head = case.commit.is_none() && case.branch.is_none();
+        starts_from_head
+            && git
+                .run(status)
+                .await
+                .is_ok_and(|changes| !changes.is_empty())
     }
 
     async fn open_path(

@@ -2,12 +2,13 @@
 //! never followed, and names may be any bytes.
 
 use std::{
-    io::{Error, ErrorKind, Result, Write},
+    io::{ErrorKind, Result, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
+use tempfile::NamedTempFile;
 
 /// Copy the folder `from` to `to`: files with their modes, links as links.
 /// Sockets, pipes and devices are left out: they mean nothing in a copy.
@@ -94,21 +95,18 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()>
 
 /// Write a file so that it is either there whole or not at all, also after a power cut.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    write_with(path, |file| file.write_all(bytes))
+    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    persist(file, path)
 }
 
-/// The same for what is not in memory as a whole.
-pub fn write_with(path: &Path, write: impl FnOnce(&mut std::fs::File) -> Result<()>) -> Result<()> {
-    let folder = path
-        .parent()
-        .ok_or_else(|| Error::other("a file has a folder"))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    write(file.as_file_mut())?;
+/// Give a temporary file of the same file system its name, whole and for good.
+pub fn persist(file: NamedTempFile, path: &Path) -> Result<()> {
     file.as_file()
         .set_permissions(std::fs::Permissions::from_mode(0o644))?;
     file.as_file().sync_data()?;
     file.persist(path)?;
-    fs::File::open(folder)?.sync_all()
+    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

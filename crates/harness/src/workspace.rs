@@ -120,7 +120,7 @@ impl Workspace {
         // `read-tree` leaves no reflog and no ORIG_HEAD: the workspace has one commit and no past.
         git.run(["read-tree", "-u", "--reset", &base_commit])
             .await?;
-        tree::copy(&baseline, &path.join(".git"))?;
+        tree::copy(&baseline, path.join(".git"))?;
         Ok(Workspace {
             path: path.to_owned(),
             source_commit,

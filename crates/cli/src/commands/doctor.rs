@@ -52,15 +52,15 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
 }
 
 async fn examine(host: &Host) -> Vec<Finding> {
-    let git = host.find_program("git");
+    let git = availability::git(host).await;
     let mut findings = vec![Finding {
         name: "git",
         program: "git",
+        path: git.as_ref().map(|git| git.path.to_string()),
         hint: git
             .is_none()
             .then(|| "install git: every workspace is made with it".to_owned()),
-        version: None,
-        path: git.map(camino::Utf8PathBuf::into_string),
+        version: git.and_then(|git| git.version),
         authenticated: None,
     }];
     for adapter in ADAPTERS.iter().copied() {

@@ -6,7 +6,10 @@ mod report;
 pub use progress::Progress;
 pub use report::report;
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use serde::Serialize;
 
@@ -32,11 +35,11 @@ pub fn error(error: &CliError) {
     let mut text = format!("\x1b[1;31merror:\x1b[0m {error}\n");
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        text.push_str(&format!("  caused by: {error}\n"));
+        let _ = writeln!(text, "  caused by: {error}");
         cause = error.source();
     }
     if let Some(hint) = error.hint() {
-        text.push_str(&format!("\x1b[36mhint:\x1b[0m {hint}\n"));
+        let _ = writeln!(text, "\x1b[36mhint:\x1b[0m {hint}");
     }
     // There is nowhere left to tell that telling failed.
     let _ = anstream::stderr().write_all(text.as_bytes());

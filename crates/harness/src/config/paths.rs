@@ -31,6 +31,17 @@ pub(super) enum PathError {
     Io(io::Error),
 }
 
+/// The path from the root, without `.` in it: agents and evaluators work in other folders, and
+/// what a test case names has to be found from there.
+pub(super) fn absolute(path: &Utf8Path) -> Utf8PathBuf {
+    let named = if path.as_str().is_empty() {
+        Utf8Path::new(".")
+    } else {
+        path
+    };
+    camino::absolute_utf8(named).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Whether `path` is relative and stays below where it starts, judged by its text alone.
 /// Backslashes count as separators, so that a test case means the same on every system.
 pub(super) fn check_written(path: &str) -> Result<(), PathError> {

@@ -2,6 +2,8 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::paths;
+
 /// A repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repo {
@@ -32,7 +34,7 @@ impl Repo {
         if text.starts_with("~/") {
             return Err("`~` is not expanded; write `${HOME}`".to_owned());
         }
-        let path = folder.join(text);
+        let path = paths::absolute(&folder.join(text));
         match std::fs::metadata(&path) {
             Ok(about) if about.is_dir() => Ok(Repo::Path(path)),
             Ok(_) => Err(format!("{path} is not a folder")),

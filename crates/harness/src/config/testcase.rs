@@ -171,7 +171,7 @@ pub fn load(
             .with_hint("`proctor init` writes a test case to start from");
         return Err(source.error(vec![fault]));
     }
-    let folder = absolute(path.parent().unwrap_or(Utf8Path::new("")));
+    let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
     let faults = refuse(&mut root);
     let context = evaluator::Context {
         source: &source,
@@ -240,7 +240,9 @@ fn resolve(
     let written = parts.written;
     let timeout = written.timeout.or(settings.timeout_ms);
     let output = written.output.unwrap_or_default();
-    let own_dir = written.workspace_dir.map(|dir| folder.join(dir));
+    let own_dir = written
+        .workspace_dir
+        .map(|dir| paths::absolute(&folder.join(dir)));
     ResolvedCase {
         name: written.name,
         description: written.description,
@@ -265,17 +267,6 @@ fn resolve(
 }
 
 /// Milliseconds as a limit; 0 is none.
-/// Agents and evaluators work in other folders: what is named beside the test case has to be
-/// found from there.
-fn absolute(folder: &Utf8Path) -> Utf8PathBuf {
-    let here = if folder.as_str().is_empty() {
-        Utf8Path::new(".")
-    } else {
-        folder
-    };
-    camino::absolute_utf8(here).unwrap_or_else(|_| folder.to_owned())
-}
-
 fn limit(ms: u64) -> Option<Duration> {
     (ms > 0).then(|| Duration::from_millis(ms))
 }

@@ -34,7 +34,9 @@ pub fn normalize(
     writer: impl Write,
     recording: Recording<'_>,
 ) -> io::Result<()> {
-    let mut host = Recorder::default();
+    let mut host = Recorder {
+        log: LogWriter::new(writer),
+    };
     for_each_line(reader, |line| match line {
         Line::Whole(line) => session.on_line(Source::Stdout, line, &mut host),
         Line::Oversized(bytes) => session.on_oversized_line(Source::Stdout, bytes),
@@ -46,16 +48,15 @@ pub fn normalize(
     let conclusion = session.finish(&ending, &mut host);
     let times = recorded_times(&conclusion.times);
     let account = Account::new(conclusion, recording.contender, &ending, times);
-    host.log.finish(&account, writer)
+    host.log.finish(&account).map(drop)
 }
 
 /// There is no agent to talk to: events go to the log, the rest goes nowhere.
-#[derive(Default)]
-struct Recorder {
-    log: LogWriter,
+struct Recorder<W: Write> {
+    log: LogWriter<W>,
 }
 
-impl SessionHost for Recorder {
+impl<W: Write> SessionHost for Recorder<W> {
     fn event(&mut self, event: SessionEvent<'_>) {
         self.log.event(event);
     }

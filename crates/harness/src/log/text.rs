@@ -17,23 +17,24 @@ static UNICODE_ESCAPE: LazyLock<memmem::Finder<'static>> =
     LazyLock::new(|| memmem::Finder::new(b"\\u"));
 
 /// Write `text` as one JSON string literal.
-pub(super) fn write_text(out: &mut impl io::Write, text: Text<'_>) -> io::Result<()> {
+pub(super) fn write_text(out: &mut dyn io::Write, text: Text<'_>) -> io::Result<()> {
     match text {
         Text::Plain(text) => write_plain(out, text),
-        Text::Json(value) => Ok(serde_json::to_writer(out, value.get())?),
-        Text::JsonString(literal) if is_copyable(literal.get().as_bytes()) => {
-            out.write_all(literal.get().as_bytes())
+        Text::Json(value) => Ok(serde_json::to_writer(out, value)?),
+        Text::JsonString(literal) if is_copyable(literal.as_bytes()) => {
+            out.write_all(literal.as_bytes())
         }
-        Text::JsonString(literal) => write_plain(out, &lossy_text(literal.get())),
+        Text::JsonString(literal) => write_plain(out, &lossy_text(literal)),
     }
 }
 
-fn write_plain(out: &mut impl io::Write, text: &str) -> io::Result<()> {
+fn write_plain(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
     Ok(serde_json::to_writer(out, &*strip_ansi(text))?)
 }
 
 /// Whether a JSON string literal can go into the log as it stands. It cannot when it writes
-/// ESC, or half of a surrogate pair, which strict readers refuse.
+/// ESC, or half of a surrogate pair, or when it is not well-formed, which strict readers
+/// refuse.
 fn is_copyable(literal: &[u8]) -> bool {
     UNICODE_ESCAPE.find_iter(literal).all(|at| {
         let Some(hex) = literal.get(at + 2..at + 6) else {
@@ -41,8 +42,44 @@ fn is_copyable(literal: &[u8]) -> bool {
         };
         let is_escape = hex.eq_ignore_ascii_case(b"001b");
         let is_surrogate = hex[0].eq_ignore_ascii_case(&b'd') && hex[1] > b'7';
-        !is_escape && !is_surrogate
+        hex.iter().all(u8::is_ascii_hexdigit) && !is_escape && !is_surrogate
+    }) && (looks_well_formed(literal) || is_well_formed(literal))
+}
+
+/// No control characters, and every backslash with something after it that it may escape.
+/// The second of two backslashes is taken for a first one, so that a good literal may look
+/// bad; a bad one never looks good. Whole chunks without an early way out let the compiler use wide registers.
+fn looks_well_formed(literal: &[u8]) -> bool {
+    let next = &literal[1.min(literal.len())..];
+    let mut chunks = literal.chunks(128).zip(next.chunks(128));
+    chunks.all(|(bytes, next)| {
+        let bad = bytes.iter().zip(next).map(|(byte, next)| {
+            let can_be_escaped = u8::from(*next == b'n')
+                | u8::from(*next == b'"')
+                | u8::from(*next == b'\\')
+                | u8::from(*next == b't')
+                | u8::from(*next == b'r')
+                | u8::from(*next == b'u')
+                | u8::from(*next == b'/')
+                | u8::from(*next == b'b')
+                | u8::from(*next == b'f');
+            u8::from(*byte < b' ') | (u8::from(*byte == b'\\') & (1 - can_be_escaped))
+        });
+        bad.fold(0, |found, bad| found | bad) == 0
     })
+}
+
+/// The same, exactly. Unicode escapes have been looked at before.
+fn is_well_formed(literal: &[u8]) -> bool {
+    let mut rest = literal;
+    while let Some(at) = memchr(b'\\', rest) {
+        let escaped = rest.get(at + 1).copied().unwrap_or_default();
+        if !b"nt\"\\ru/bf".contains(&escaped) {
+            return false;
+        }
+        rest = &rest[at + 2..];
+    }
+    literal.iter().all(|byte| *byte >= b' ')
 }
 
 /// `text` without terminal escapes.
@@ -90,14 +127,11 @@ impl<'de> Deserialize<'de> for Lossy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
-
     use super::*;
 
     fn written(literal: &str) -> String {
-        let raw: &RawValue = serde_json::from_str(literal).unwrap();
         let mut out = Vec::new();
-        write_text(&mut out, Text::JsonString(raw)).unwrap();
+        write_text(&mut out, Text::JsonString(literal)).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 
@@ -110,6 +144,14 @@ mod tests {
     fn terminal_escapes_are_removed_however_they_are_written() {
         assert_eq!(written(r#""\u001b[31mred\u001B[0m\tok""#), "red\tok");
         assert_eq!(strip_ansi("\x1b]0;title\x07\x1b[?25hx\r"), "x\r");
+    }
+
+    #[test]
+    fn a_literal_that_is_not_well_formed_is_shown_and_spoils_nothing() {
+        assert_eq!(written("\"a\\xb\""), "\"a\\xb\"");
+        assert_eq!(written("\"a\tb\""), "a\tb");
+        assert_eq!(written(r#""\u00zz""#), r#""\u00zz""#);
+        assert_eq!(written(r#""regex \\d\\""#), r"regex \d\");
     }
 
     #[test]

@@ -1,28 +1,31 @@
-//! Writes the log while the session runs. Messages and finished tool calls go to spools at
-//! once, so memory stays flat however long the session gets; calls that wait for their
-//! results are held, within bounds.
+//! Writes the log while the session runs. Memory stays flat however long the session gets:
+//! messages go to a spool, tool calls (most of a long session) to the output itself; calls
+//! that wait for their results are held, within bounds.
 
 use std::{
     collections::VecDeque,
     hash::{DefaultHasher, Hash, Hasher},
-    io::{self, BufRead, BufReader, BufWriter, Seek, Write},
+    io::{self, BufWriter, Seek, Write},
 };
 
-use tempfile::SpooledTempFile;
+use tempfile::{SpooledData, SpooledTempFile};
 
-use super::{Account, UNKNOWN, VERSION, text::write_text};
+use super::{Account, UNKNOWN, text::write_text};
 use crate::session::{MessageKind, SessionEvent, Text};
 
-/// A spool stays in memory up to this size; most sessions need no file.
-const SPOOL_IN_MEMORY: usize = 1 << 20;
-const SPOOL_BUFFER: usize = 64 << 10;
+/// Messages and tool calls stay in memory up to this size each; most sessions need no more,
+/// and get a document that opens with who ran and how it went.
+const MAX_IN_MEMORY: usize = 1 << 20;
+const BUFFER: usize = 64 << 10;
+const MAX_SPARE: usize = 64 << 10;
+const START: &[u8] = b"{\"version\":\"1.0.0\",";
 const MAX_HELD_BYTES: usize = 4 << 20;
 const MAX_HELD_CALLS: usize = 1024;
 
 /// Writes one log from the events of one session.
-pub struct LogWriter {
+pub struct LogWriter<W: Write> {
     messages: Spool,
-    tool_calls: Spool,
+    tool_calls: Calls<W>,
     held: VecDeque<HeldCall>,
     held_bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -37,11 +40,16 @@ struct HeldCall {
     json: Vec<u8>,
 }
 
-impl Default for LogWriter {
-    fn default() -> LogWriter {
+impl<W: Write> LogWriter<W> {
+    /// A writer of one document.
+    pub fn new(out: W) -> LogWriter<W> {
         LogWriter {
             messages: Spool::new(),
-            tool_calls: Spool::new(),
+            tool_calls: Calls {
+                out: BufWriter::with_capacity(BUFFER, out),
+                in_memory: Some(Vec::new()),
+                is_empty: true,
+            },
             held: VecDeque::new(),
             held_bytes: 0,
             spare: Vec::new(),
@@ -49,9 +57,7 @@ impl Default for LogWriter {
             failure: None,
         }
     }
-}
 
-impl LogWriter {
     /// Take in what a session understood. A failure to write is told by `finish`.
     pub fn event(&mut self, event: SessionEvent<'_>) {
         if self.failure.is_none()
@@ -61,39 +67,31 @@ impl LogWriter {
         }
     }
 
-    /// Write the document.
-    pub fn finish(mut self, account: &Account, out: impl Write) -> io::Result<()> {
+    /// Complete the document and give back what it was written to.
+    pub fn finish(mut self, account: &Account) -> io::Result<W> {
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
         while self.release_oldest()? {}
-        let mut counts = account.counts;
-        counts.unmatched_results += self.unmatched_results;
+        let mut account = account.clone();
+        account.counts.unmatched_results += self.unmatched_results;
 
-        let mut out = BufWriter::with_capacity(SPOOL_BUFFER, out);
-        write!(out, "{{\"version\":\"{VERSION}\",\n\"agent_info\":")?;
-        serde_json::to_writer(&mut out, &account.agent_info)?;
-        out.write_all(b",\n\"model_info\":")?;
-        serde_json::to_writer(&mut out, &account.model_info)?;
-        out.write_all(b",\n\"execution\":")?;
-        serde_json::to_writer(&mut out, &account.execution)?;
+        let Calls {
+            mut out, in_memory, ..
+        } = self.tool_calls;
+        let is_short = in_memory.is_some();
+        out.write_all(if is_short { START } else { b"]," })?;
+        write_head(&mut out, &account)?;
         out.write_all(b",\n\"messages\":[")?;
         self.messages.copy_to(&mut out)?;
-        out.write_all(b"],\n\"tool_calls\":[")?;
-        self.tool_calls.copy_to(&mut out)?;
-        out.write_all(b"]")?;
-        if let Some(usage) = &account.usage {
-            out.write_all(b",\n\"usage\":")?;
-            serde_json::to_writer(&mut out, usage)?;
+        if let Some(calls) = in_memory {
+            out.write_all(b"],\n\"tool_calls\":[")?;
+            out.write_all(&calls)?;
         }
-        out.write_all(b",\n\"errors\":")?;
-        serde_json::to_writer(&mut out, &account.errors)?;
-        out.write_all(b",\n\"environment\":")?;
-        serde_json::to_writer(&mut out, &account.environment)?;
-        out.write_all(b",\n\"counts\":")?;
-        serde_json::to_writer(&mut out, &counts)?;
-        out.write_all(b"}\n")?;
-        out.flush()
+        out.write_all(b"]")?;
+        write_tail(&mut out, &account)?;
+        out.flush()?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)
     }
 
     fn write(&mut self, event: SessionEvent<'_>) -> io::Result<()> {
@@ -131,8 +129,8 @@ impl LogWriter {
             out.write_all(b",\"kind\":")?;
             serde_json::to_writer(&mut *out, &kind)?;
         }
-        write_optional(out, "timestamp", timestamp)?;
-        write_optional(out, "parent", parent)?;
+        write_optional(out, b",\"timestamp\":", timestamp)?;
+        write_optional(out, b",\"parent\":", parent)?;
         out.write_all(b"}")
     }
 
@@ -149,7 +147,7 @@ impl LogWriter {
         let mut json = self.spare.pop().unwrap_or_default();
         json.clear();
         write_call(&mut json, name, arguments, id)?;
-        write_optional(&mut json, "parent", parent)?;
+        write_optional(&mut json, b",\"parent\":", parent)?;
         self.held_bytes += json.len();
         self.held.push_back(HeldCall {
             id: fingerprint(id.unwrap_or_default()),
@@ -167,22 +165,36 @@ impl LogWriter {
         is_error: bool,
     ) -> io::Result<()> {
         let key = fingerprint(id);
-        let call = self
-            .held
-            .iter_mut()
-            .find(|call| call.id == key && !call.is_answered);
-        let Some(call) = call else {
-            self.unmatched_results += 1;
-            let out = self.tool_calls.next_item()?;
-            write_call(out, UNKNOWN, Text::Plain(""), Some(id))?;
-            write_answer(out, content, is_error)?;
-            return out.write_all(b"}");
-        };
-        let before = call.json.len();
-        write_answer(&mut call.json, content, is_error)?;
-        call.is_answered = true;
-        self.held_bytes += call.json.len() - before;
-        self.release()
+        let waiting = |call: &HeldCall| call.id == key && !call.is_answered;
+        match self.held.iter().position(waiting) {
+            None => {
+                self.unmatched_results += 1;
+                let out = self.tool_calls.next_item()?;
+                write_call(out, UNKNOWN, Text::Plain(""), Some(id))?;
+                write_answer(out, content, is_error)?;
+                out.write_all(b"}")?;
+                self.tool_calls.item_done()
+            }
+            Some(0) => {
+                // The usual case: the answer, which may be large, is not copied in between.
+                let call = self.held.pop_front().expect("its position is 0");
+                let out = self.tool_calls.next_item()?;
+                out.write_all(&call.json)?;
+                write_answer(out, content, is_error)?;
+                out.write_all(b"}")?;
+                self.tool_calls.item_done()?;
+                self.forget(call);
+                self.release()
+            }
+            Some(index) => {
+                let call = &mut self.held[index];
+                let before = call.json.len();
+                write_answer(&mut call.json, content, is_error)?;
+                call.is_answered = true;
+                self.held_bytes += call.json.len() - before;
+                self.release()
+            }
+        }
     }
 
     /// Let go of answered calls in the order of the calls; when too much is held, first of
@@ -224,16 +236,45 @@ impl LogWriter {
         let out = self.tool_calls.next_item()?;
         out.write_all(&call.json)?;
         out.write_all(b"}")?;
+        self.tool_calls.item_done()?;
+        self.forget(call);
+        Ok(())
+    }
+
+    /// A call is written; its buffer may serve again.
+    fn forget(&mut self, call: HeldCall) {
         self.held_bytes -= call.json.len();
-        if self.spare.len() < 8 && call.json.capacity() <= SPOOL_BUFFER {
+        if self.spare.len() < 8 && call.json.capacity() <= MAX_SPARE {
             self.spare.push(call.json);
         }
-        Ok(())
     }
 }
 
+fn write_head(out: &mut impl Write, account: &Account) -> io::Result<()> {
+    out.write_all(b"\n\"agent_info\":")?;
+    serde_json::to_writer(&mut *out, &account.agent_info)?;
+    out.write_all(b",\n\"model_info\":")?;
+    serde_json::to_writer(&mut *out, &account.model_info)?;
+    out.write_all(b",\n\"execution\":")?;
+    Ok(serde_json::to_writer(out, &account.execution)?)
+}
+
+fn write_tail(out: &mut impl Write, account: &Account) -> io::Result<()> {
+    if let Some(usage) = &account.usage {
+        out.write_all(b",\n\"usage\":")?;
+        serde_json::to_writer(&mut *out, usage)?;
+    }
+    out.write_all(b",\n\"errors\":")?;
+    serde_json::to_writer(&mut *out, &account.errors)?;
+    out.write_all(b",\n\"environment\":")?;
+    serde_json::to_writer(&mut *out, &account.environment)?;
+    out.write_all(b",\n\"counts\":")?;
+    serde_json::to_writer(&mut *out, &account.counts)?;
+    out.write_all(b"}\n")
+}
+
 fn write_call(
-    out: &mut impl Write,
+    out: &mut dyn Write,
     name: &str,
     arguments: Text<'_>,
     id: Option<&str>,
@@ -242,20 +283,24 @@ fn write_call(
     serde_json::to_writer(&mut *out, name)?;
     out.write_all(b",\"arguments\":")?;
     write_text(out, arguments)?;
-    write_optional(out, "id", id)
+    write_optional(out, b",\"id\":", id)
 }
 
-fn write_answer(out: &mut impl Write, content: Option<Text<'_>>, is_error: bool) -> io::Result<()> {
+fn write_answer(out: &mut dyn Write, content: Option<Text<'_>>, is_error: bool) -> io::Result<()> {
     if let Some(content) = content {
         out.write_all(b",\"result\":")?;
         write_text(out, content)?;
     }
-    write!(out, ",\"is_error\":{is_error}")
+    out.write_all(if is_error {
+        b",\"is_error\":true"
+    } else {
+        b",\"is_error\":false"
+    })
 }
 
-fn write_optional(out: &mut impl Write, name: &str, value: Option<&str>) -> io::Result<()> {
+fn write_optional(out: &mut dyn Write, name: &[u8], value: Option<&str>) -> io::Result<()> {
     let Some(value) = value else { return Ok(()) };
-    write!(out, ",\"{name}\":")?;
+    out.write_all(name)?;
     Ok(serde_json::to_writer(out, value)?)
 }
 
@@ -265,7 +310,34 @@ fn fingerprint(id: &str) -> u64 {
     hasher.finish()
 }
 
-/// Items of one JSON array, on their way to the document.
+/// The tool calls: in memory at first, then on their way to the output.
+struct Calls<W: Write> {
+    out: BufWriter<W>,
+    in_memory: Option<Vec<u8>>,
+    is_empty: bool,
+}
+
+impl<W: Write> Calls<W> {
+    fn next_item(&mut self) -> io::Result<&mut dyn Write> {
+        let out: &mut dyn Write = match &mut self.in_memory {
+            Some(calls) => calls,
+            None => &mut self.out,
+        };
+        out.write_all(separator(&mut self.is_empty))?;
+        Ok(out)
+    }
+
+    fn item_done(&mut self) -> io::Result<()> {
+        if let Some(calls) = self.in_memory.take_if(|calls| calls.len() > MAX_IN_MEMORY) {
+            self.out.write_all(START)?;
+            self.out.write_all(b"\n\"tool_calls\":[")?;
+            self.out.write_all(&calls)?;
+        }
+        Ok(())
+    }
+}
+
+/// The messages, on their way to the document.
 struct Spool {
     out: BufWriter<SpooledTempFile>,
     is_empty: bool,
@@ -273,35 +345,167 @@ struct Spool {
 
 impl Spool {
     fn new() -> Spool {
-        let file = SpooledTempFile::new(SPOOL_IN_MEMORY);
+        let file = SpooledTempFile::new(MAX_IN_MEMORY);
         Spool {
-            out: BufWriter::with_capacity(SPOOL_BUFFER, file),
+            out: BufWriter::with_capacity(BUFFER, file),
             is_empty: true,
         }
     }
 
     fn next_item(&mut self) -> io::Result<&mut BufWriter<SpooledTempFile>> {
-        let separator: &[u8] = if self.is_empty { b"\n" } else { b",\n" };
-        self.is_empty = false;
-        self.out.write_all(separator)?;
+        self.out.write_all(separator(&mut self.is_empty))?;
         Ok(&mut self.out)
     }
 
     fn copy_to(self, out: &mut impl Write) -> io::Result<()> {
-        let mut file = self
-            .out
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
-        file.rewind()?;
-        let mut file = BufReader::with_capacity(SPOOL_BUFFER, file);
-        loop {
-            let bytes = file.fill_buf()?;
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            out.write_all(bytes)?;
-            let length = bytes.len();
-            file.consume(length);
+        let spooled = self.out.into_inner();
+        let mut spooled = spooled.map_err(io::IntoInnerError::into_error)?;
+        spooled.rewind()?;
+        match spooled.into_inner() {
+            SpooledData::InMemory(bytes) => out.write_all(bytes.get_ref()),
+            SpooledData::OnDisk(mut file) => io::copy(&mut file, out).map(drop),
         }
+    }
+}
+
+fn separator(is_empty: &mut bool) -> &'static [u8] {
+    if std::mem::replace(is_empty, false) {
+        b"\n"
+    } else {
+        b",\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        log::{Contender, Document, Times},
+        outcome::{Ending, Outcome},
+        session::{AgentTimes, Conclusion, Counts, Role},
+    };
+
+    fn account() -> Account {
+        let conclusion = Conclusion {
+            outcome: Outcome::Completed,
+            version: None,
+            model: None,
+            session_id: None,
+            turns: None,
+            usage: None,
+            final_text: None,
+            errors: Vec::new(),
+            counts: Counts::default(),
+            times: AgentTimes::default(),
+        };
+        let contender = Contender {
+            name: "a",
+            parameters: BTreeMap::new(),
+            ..Contender::default()
+        };
+        Account::new(conclusion, contender, &Ending::default(), Times::default())
+    }
+
+    fn call(writer: &mut LogWriter<Vec<u8>>, id: &str, arguments: &str) {
+        writer.event(SessionEvent::ToolCall {
+            id: Some(id),
+            name: "T",
+            arguments: Text::Plain(arguments),
+            parent: None,
+        });
+    }
+
+    fn answer(writer: &mut LogWriter<Vec<u8>>, id: &str, content: &str) {
+        writer.event(SessionEvent::ToolResult {
+            id,
+            content: Some(Text::Plain(content)),
+            is_error: false,
+        });
+    }
+
+    fn finish(writer: LogWriter<Vec<u8>>) -> Document {
+        let json = writer.finish(&account()).unwrap();
+        serde_json::from_slice(&json).unwrap()
+    }
+
+    #[test]
+    fn calls_stay_in_the_order_of_the_calls_when_answers_do_not() {
+        let mut writer = LogWriter::new(Vec::new());
+        for id in ["1", "2", "3"] {
+            call(&mut writer, id, id);
+        }
+        for id in ["3", "2", "1"] {
+            answer(&mut writer, id, id);
+        }
+        let log = finish(writer);
+        let calls: Vec<_> = log
+            .tool_calls
+            .iter()
+            .map(|call| (call.arguments.as_str(), call.result.as_deref()))
+            .collect();
+        assert_eq!(
+            calls,
+            [("1", Some("1")), ("2", Some("2")), ("3", Some("3"))]
+        );
+    }
+
+    #[test]
+    fn a_long_log_is_the_same_document_and_is_not_held_in_memory() {
+        let mut writer = LogWriter::new(Vec::new());
+        let text = "x".repeat(10_000);
+        for number in 0..1000 {
+            let id = number.to_string();
+            writer.event(SessionEvent::Message {
+                role: Role::Assistant,
+                kind: MessageKind::Text,
+                content: Text::Plain(&text),
+                timestamp: None,
+                parent: None,
+            });
+            call(&mut writer, &id, "");
+            answer(&mut writer, &id, &text);
+        }
+        assert!(writer.tool_calls.in_memory.is_none());
+        assert_eq!(writer.held_bytes, 0);
+        let log = finish(writer);
+        assert_eq!((log.messages.len(), log.tool_calls.len()), (1000, 1000));
+        assert_eq!(log.tool_calls[999].result.as_deref(), Some(text.as_str()));
+        assert_eq!(log.account.agent_info.name, "a");
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_nothing_is_lost() {
+        let mut writer = LogWriter::new(Vec::new());
+        let large = "x".repeat(MAX_HELD_BYTES / 4);
+        for number in 0..20 {
+            call(&mut writer, &number.to_string(), &large);
+            assert!(writer.held_bytes <= MAX_HELD_BYTES + large.len());
+        }
+        answer(&mut writer, "19", "in time");
+        answer(&mut writer, "0", "too late");
+        let log = finish(writer);
+        assert_eq!(log.tool_calls.len(), 21);
+        let late = log.tool_calls.iter().find(|call| call.name == UNKNOWN);
+        assert_eq!(late.unwrap().result.as_deref(), Some("too late"));
+        assert_eq!(log.account.counts.unmatched_results, 1);
+        let last = log.tool_calls.last().unwrap();
+        assert_eq!(last.result.as_deref(), Some("in time"));
+    }
+
+    #[test]
+    fn a_failure_to_write_is_told_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = LogWriter::new(Full).finish(&account()).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -4,11 +4,12 @@ mod judge;
 mod prepare;
 mod run;
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use self::{judge::status, prepare::NotRun};
@@ -46,9 +47,10 @@ pub struct Context<'a> {
     pub cancel: &'a CancellationToken,
 }
 
-/// The input is bad in a way that only shows when it is used. Nothing was run.
+/// Why a trial has no end: bad input that only shows when it is used, or a record that could
+/// not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum UsageError {
+pub enum TrialError {
     /// The repo is not what the test case says.
     #[error("{config_file}: {source}")]
     Source {
@@ -73,38 +75,63 @@ pub enum UsageError {
         /// What is wrong.
         source: LaunchError,
     },
-    /// The run's folder cannot be written.
+    /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
+    Folder(StoreError),
+    /// What the trial came to cannot be written down.
+    #[error("the result of the trial could not be written")]
     Store(#[from] StoreError),
 }
 
-impl UsageError {
+impl TrialError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            UsageError::Source {
+            TrialError::Source {
                 source: SourceError::UnknownRevision { .. },
                 ..
             } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
-            UsageError::Launch { source, .. } => source.hint.clone(),
-            UsageError::Store(_) => {
+            TrialError::Launch { source, .. } => source.hint.clone(),
+            TrialError::Folder(_) => {
                 Some("choose a folder that you may write to with `workspace_dir`".to_owned())
             }
+            TrialError::Store(_) => Some("is the disk full?".to_owned()),
             _ => None,
         }
+    }
+
+    /// Whether the input is to blame, and nothing was run.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, TrialError::Store(_))
     }
 }
 
 /// Run one trial. Whatever happens to the agent, there is a record; only bad input is an error.
-pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, UsageError> {
-    let mut trial = Trial::begin(plan, context)?;
-    let ran = match trial.prepare().await {
+pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, TrialError> {
+    let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
+    let prepared = tokio::select! {
+        prepared = trial.prepare() => prepared,
+        () = context.cancel.cancelled() => Err(interrupted()),
+    };
+    let ran = match prepared {
         Ok(ready) => trial.drive(ready).await,
         Err(NotRun::Usage(error)) => return Err(error),
-        Err(NotRun::Infrastructure(outcome, error)) => trial.not_run(outcome, error),
+        Err(NotRun::Infrastructure {
+            outcome,
+            code,
+            message,
+        }) => trial.not_run(outcome, code, message),
     };
     trial.judge(&ran).await;
-    trial.end(ran)
+    trial.end(&ran)
+}
+
+fn interrupted() -> NotRun {
+    NotRun::Infrastructure {
+        outcome: Outcome::Interrupted,
+        code: "INTERRUPTED",
+        message: "the run was interrupted before the agent started".to_owned(),
+    }
 }
 
 /// A trial under way.
@@ -115,7 +142,9 @@ struct Trial<'a> {
     record: Record,
     artifacts: Utf8PathBuf,
     private: Utf8PathBuf,
-    area: Option<Area>,
+    /// Written as the session goes; `None` once it is finished.
+    log: Option<LogWriter<NamedTempFile>>,
+    area: Option<Arc<Area>>,
     workspace: Option<Workspace>,
     change: Option<Change>,
 }
@@ -131,14 +160,13 @@ struct Ready {
 struct Ran {
     conclusion: Conclusion,
     ending: Ending,
-    log: LogWriter,
     completed_at: Timestamp,
     duration_ms: u64,
 }
 
 impl<'a> Trial<'a> {
     /// Make the trial's folders and its first record: should Proctor be killed, that one stays.
-    fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, UsageError> {
+    fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
         (context.listener)(&RunEvent::TrialStarted(TrialName {
             agent: plan.adapter.name(),
             task: &plan.case.name,
@@ -156,6 +184,10 @@ impl<'a> Trial<'a> {
                 source,
             })?;
         }
+        let log = NamedTempFile::new_in(&private).map_err(|source| StoreError {
+            path: private.clone(),
+            source,
+        })?;
         let trial = Trial {
             plan,
             context,
@@ -163,6 +195,7 @@ impl<'a> Trial<'a> {
             record: first_record(plan, context),
             artifacts,
             private,
+            log: Some(LogWriter::new(log)),
             area: None,
             workspace: None,
             change: None,
@@ -176,7 +209,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Write everything down and clean up.
-    fn end(mut self, ran: Ran) -> Result<Record, UsageError> {
+    fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
                 Outcome::Interrupted
@@ -198,12 +231,12 @@ impl<'a> Trial<'a> {
         if ran.conclusion.version.is_some() {
             record.agent.version.clone_from(&ran.conclusion.version);
         }
-        let account = self.account(&ran);
+        let account = self.account(ran);
         let exit_code = account.execution.exit_code;
         self.record
             .errors
             .splice(0..0, account.errors.iter().cloned());
-        self.write_log(ran.log, &account)?;
+        self.write_log(&account)?;
         self.keep_workspace()?;
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
@@ -248,9 +281,12 @@ impl<'a> Trial<'a> {
         Account::new(ran.conclusion.clone(), contender, &ran.ending, times)
     }
 
-    fn write_log(&self, log: LogWriter, account: &Account) -> Result<(), StoreError> {
+    fn write_log(&mut self, account: &Account) -> Result<(), StoreError> {
         let path = self.artifacts.join(store::LOG_FILE);
-        let written = tree::write_with(path.as_std_path(), |file| log.finish(account, file));
+        let log = self.log.take().expect("the log is finished once");
+        let written = log
+            .finish(account)
+            .and_then(|file| tree::persist(file, path.as_std_path()));
         written.map_err(|source| StoreError { path, source })
     }
 

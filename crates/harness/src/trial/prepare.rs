@@ -1,12 +1,12 @@
 //! Preparing a trial: the CLI, its credentials, the workspace, the prompt, the command to run.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::{Ready, Trial, UsageError, chain};
+use super::{Ready, Trial, TrialError, chain};
 use crate::{
     agent::{Authentication, Installed, LaunchContext},
     area::Area,
@@ -14,7 +14,6 @@ use crate::{
     config::{PromptSource, Reference, read_workspace_prompt},
     event::Phase,
     outcome::Outcome,
-    session::LogError,
     socket::Socket,
     source::{Source, SourceError},
     store,
@@ -24,23 +23,28 @@ use crate::{
 /// Why the agent did not get to run.
 pub(super) enum NotRun {
     /// The input is bad.
-    Usage(UsageError),
+    Usage(TrialError),
     /// The world is.
-    Infrastructure(Outcome, LogError),
+    Infrastructure {
+        outcome: Outcome,
+        code: &'static str,
+        message: String,
+    },
 }
 
-impl From<UsageError> for NotRun {
-    fn from(error: UsageError) -> NotRun {
+impl From<TrialError> for NotRun {
+    fn from(error: TrialError) -> NotRun {
         NotRun::Usage(error)
     }
 }
 
 impl From<std::io::Error> for NotRun {
     fn from(error: std::io::Error) -> NotRun {
-        NotRun::Infrastructure(
-            Outcome::Sandbox,
-            LogError::new("SANDBOX_FAILED", error.to_string()),
-        )
+        NotRun::Infrastructure {
+            outcome: Outcome::Sandbox,
+            code: "SANDBOX_FAILED",
+            message: error.to_string(),
+        }
     }
 }
 
@@ -48,7 +52,8 @@ impl Trial<'_> {
     /// Everything up to the point where the agent can be started.
     pub(super) async fn prepare(&mut self) -> Result<Ready, NotRun> {
         self.phase(Phase::Preparing);
-        let area = Area::create(&self.context.host.temp)?;
+        let area = Arc::new(Area::create(&self.context.host.temp)?);
+        self.area = Some(Arc::clone(&area));
         let installed = self.installed().await?;
         let env = self.environment(&area)?;
         self.authenticate(installed.as_ref(), &env, &area).await?;
@@ -56,10 +61,10 @@ impl Trial<'_> {
         let prompt = self.prompt(&path)?;
         let reference = self.reference().await?;
         let definitions = self.definitions(&path);
-        let socket = match self.plan.agent.wants_socket() {
-            true => Some(Socket::listen().await?),
-            false => None,
-        };
+        let mut socket = None;
+        if self.plan.agent.wants_socket() {
+            socket = Some(Socket::listen().await?);
+        }
         let launch = self
             .plan
             .agent
@@ -75,14 +80,13 @@ impl Trial<'_> {
                 reference: reference.as_deref(),
                 definitions: &definitions,
             })
-            .map_err(|source| UsageError::Launch {
+            .map_err(|source| TrialError::Launch {
                 config_file: self.plan.case.config_file().to_owned(),
                 source,
             })?;
         for (path, bytes) in &launch.files {
             fs::write(path, bytes)?;
         }
-        self.area = Some(area);
         Ok(Ready {
             launch,
             socket,
@@ -95,23 +99,19 @@ impl Trial<'_> {
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(None);
         };
-        match availability::installed(cli, self.context.host).await {
-            Some(installed) => {
-                self.record.agent.version.clone_from(&installed.version);
-                self.record.agent.program = Some(installed.path.to_string());
-                Ok(Some(installed))
-            }
-            None => {
-                let message = format!(
+        let Some(installed) = availability::installed(cli, self.context.host).await else {
+            return Err(NotRun::Infrastructure {
+                outcome: Outcome::NotInstalled,
+                code: cli.not_found_code,
+                message: format!(
                     "`{}` is not installed, or not on PATH; {}",
                     cli.program, cli.install_hint
-                );
-                Err(NotRun::Infrastructure(
-                    Outcome::NotInstalled,
-                    LogError::new(cli.not_found_code, message),
-                ))
-            }
-        }
+                ),
+            });
+        };
+        self.record.agent.version.clone_from(&installed.version);
+        self.record.agent.program = Some(installed.path.to_string());
+        Ok(Some(installed))
     }
 
     /// The environment that the agent gets, its credentials included.
@@ -129,7 +129,13 @@ impl Trial<'_> {
                 env.insert((*name).to_owned(), value.clone());
             }
         }
-        if let Some(home) = &host.home {
+        let mut known = env.clone();
+        known.extend(self.plan.agent.env().clone());
+        let has_key = matches!(
+            self.plan.adapter.authentication(&known, None),
+            Authentication::Found(_)
+        );
+        if let Some(home) = host.home.as_ref().filter(|_| !has_key) {
             for file in cli.credential_files {
                 area.bring_in(&home.join(file), file)?;
             }
@@ -157,14 +163,14 @@ impl Trial<'_> {
             Authentication::Found(source) => self.record.agent.credentials = Some(source),
             Authentication::NotNeeded | Authentication::Unknown => {}
             Authentication::Missing => {
-                let message = format!(
-                    "authentication failed: `{}` has no API key and no login; {}",
-                    cli.program, cli.login_hint
-                );
-                return Err(NotRun::Infrastructure(
-                    Outcome::Auth,
-                    LogError::new(cli.auth_code, message),
-                ));
+                return Err(NotRun::Infrastructure {
+                    outcome: Outcome::Auth,
+                    code: cli.auth_code,
+                    message: format!(
+                        "authentication failed: `{}` has no API key and no login; {}",
+                        cli.program, cli.login_hint
+                    ),
+                });
             }
         }
         Ok(())
@@ -172,24 +178,34 @@ impl Trial<'_> {
 
     async fn make_workspace(&mut self, area: &Area) -> Result<Utf8PathBuf, NotRun> {
         let case = &self.plan.case;
-        let usage = |source: SourceError| match source.is_usage() {
-            true => NotRun::Usage(UsageError::Source {
-                config_file: case.config_file().to_owned(),
-                source,
-            }),
-            false => workspace_failed(source.into()),
-        };
-        let source = Source::open(case, self.context.host, &self.private)
-            .await
-            .map_err(usage)?;
+        let (source, is_dirty) = tokio::join!(
+            Source::open(case, self.context.host, &self.private),
+            Source::has_uncommitted_changes(case, self.context.host),
+        );
+        let source = source.map_err(|error| self.source_failed(error))?;
+        if is_dirty {
+            let note = "the repo has uncommitted changes; the agent started from its last commit";
+            self.record.notes.push(note.to_owned());
+        }
         let path = area.path.join("src-modified");
         let made = Workspace::create(source, self.context.host, &path, &self.private)
             .await
-            .map_err(workspace_failed)?;
+            .map_err(|error| workspace_failed(&error))?;
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
         self.workspace = Some(made);
         Ok(path)
+    }
+
+    /// A repo that is not what the test case says is bad input; one out of reach is not.
+    fn source_failed(&self, source: SourceError) -> NotRun {
+        if !source.is_usage() {
+            return workspace_failed(&source.into());
+        }
+        NotRun::Usage(TrialError::Source {
+            config_file: self.plan.case.config_file().to_owned(),
+            source,
+        })
     }
 
     fn prompt(&mut self, workspace: &Utf8Path) -> Result<String, NotRun> {
@@ -197,7 +213,7 @@ impl Trial<'_> {
             None => return Ok(String::new()),
             Some(PromptSource::Text(text)) => text.clone(),
             Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file)
-                .map_err(|source| UsageError::Prompt {
+                .map_err(|source| TrialError::Prompt {
                     config_file: self.plan.case.config_file().to_owned(),
                     source,
                 })?,
@@ -212,18 +228,11 @@ impl Trial<'_> {
             (Some(Reference::Patch(path)), _) => Ok(Some(path.clone())),
             (Some(Reference::Branch(branch)), Some(workspace)) => {
                 let patch = self.private.join("reference.patch");
-                workspace
-                    .reference_patch(branch, &patch)
-                    .await
-                    .map_err(|error| match error {
-                        WorkspaceError::Source(source) if source.is_usage() => {
-                            NotRun::Usage(UsageError::Source {
-                                config_file: self.plan.case.config_file().to_owned(),
-                                source,
-                            })
-                        }
-                        other => workspace_failed(other),
-                    })?;
+                let written = workspace.reference_patch(branch, &patch).await;
+                written.map_err(|error| match error {
+                    WorkspaceError::Source(source) => self.source_failed(source),
+                    other => workspace_failed(&other),
+                })?;
                 Ok(Some(patch))
             }
             _ => Ok(None),
@@ -255,10 +264,13 @@ impl Trial<'_> {
     }
 }
 
-fn workspace_failed(error: WorkspaceError) -> NotRun {
-    let outcome = match &error {
-        WorkspaceError::Source(SourceError::Fetch { .. }) => Outcome::Network,
-        _ => Outcome::Sandbox,
-    };
-    NotRun::Infrastructure(outcome, LogError::new("WORKSPACE_FAILED", chain(&error)))
+fn workspace_failed(error: &WorkspaceError) -> NotRun {
+    NotRun::Infrastructure {
+        outcome: match error {
+            WorkspaceError::Source(SourceError::Fetch { .. }) => Outcome::Network,
+            _ => Outcome::Sandbox,
+        },
+        code: "WORKSPACE_FAILED",
+        message: chain(error),
+    }
 }

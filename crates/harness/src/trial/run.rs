@@ -8,7 +8,6 @@ use crate::{
     agent::Cli,
     drive::{Drive, Driven},
     event::Phase,
-    log::LogWriter,
     outcome::{EndedBy, Ending, Outcome},
     session::{Conclusion, LogError},
     store,
@@ -42,6 +41,7 @@ impl Trial<'_> {
             },
             socket: ready.socket,
             host: self.context.host,
+            log: self.log.as_mut().expect("the log is open until the end"),
             listener: self.context.listener,
             cancel: self.context.cancel,
         };
@@ -49,7 +49,7 @@ impl Trial<'_> {
             Ok(driven) => self.ran(driven, argv),
             Err(error) => {
                 let message = format!("the agent could not be started: {}", chain(&error));
-                self.not_run(Outcome::Sandbox, LogError::new("SANDBOX_FAILED", message))
+                self.not_run(Outcome::Sandbox, "SANDBOX_FAILED", message)
             }
         }
     }
@@ -60,7 +60,6 @@ impl Trial<'_> {
             mut conclusion,
             ending,
             report,
-            log,
             capture,
             capture_error,
         } = driven;
@@ -109,7 +108,6 @@ impl Trial<'_> {
         Ran {
             conclusion,
             ending,
-            log,
             completed_at: Timestamp::now(),
             duration_ms,
         }
@@ -144,19 +142,10 @@ impl Trial<'_> {
     }
 
     /// The agent's part of a trial in which the agent had none.
-    pub(super) fn not_run(&mut self, outcome: Outcome, error: LogError) -> Ran {
-        let interrupted = self.context.cancel.is_cancelled();
+    pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> Ran {
         Ran {
-            conclusion: Conclusion::of(
-                if interrupted {
-                    Outcome::Interrupted
-                } else {
-                    outcome
-                },
-                vec![error],
-            ),
+            conclusion: Conclusion::of(outcome, vec![LogError::new(code, message)]),
             ending: Ending::default(),
-            log: LogWriter::default(),
             completed_at: Timestamp::now(),
             duration_ms: millis(self.clock.elapsed()),
         }

@@ -19,7 +19,7 @@ use super::wire::{HEADER, frame_length};
 use crate::EndReason;
 
 /// How long the clean-up after a lost supervisor may take.
-const CLEAN_UP: Duration = Duration::from_millis(200);
+const CLEAN_UP: Duration = Duration::from_millis(500);
 
 /// How long a supervisor may take to exit when all its processes are gone.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -74,6 +74,11 @@ fn all() -> Vec<Entry> {
 
 /// Everything below `root`, without `root` itself.
 fn descendants(root: Pid) -> Vec<Entry> {
+    split(root).0
+}
+
+/// Everything below `root`, and everything else.
+fn split(root: Pid) -> (Vec<Entry>, Vec<Entry>) {
     let mut children: HashMap<i32, Vec<Entry>> = HashMap::new();
     for entry in all() {
         children.entry(entry.parent).or_default().push(entry);
@@ -85,7 +90,7 @@ fn descendants(root: Pid) -> Vec<Entry> {
         found.extend(below.unwrap_or_default());
         next += 1;
     }
-    found
+    (found, children.into_values().flatten().collect())
 }
 
 /// The living descendants of `root`.
@@ -155,18 +160,19 @@ pub(super) fn kill_children(this: Pid) {
 pub(super) fn kill_from_outside(supervisor: Option<Pid>, session: u32, within: Duration) {
     let own_group = supervisor.and_then(|pid| getpgid(Some(pid)).ok());
     let until = Instant::now() + within;
+    // First what no fork can slip through.
+    kill_group(session);
     loop {
-        let mut found = supervisor.map(descendants).unwrap_or_default();
-        found.extend(
-            all()
-                .into_iter()
-                .filter(|entry| entry.session.cast_unsigned() == session),
-        );
+        let (mut found, others) = supervisor.map_or_else(|| (Vec::new(), all()), split);
+        let session = others
+            .into_iter()
+            .filter(|entry| entry.session.cast_unsigned() == session);
+        found.extend(session);
         found.retain(|entry| !entry.is_dead());
+        kill_entries(&found, own_group);
         if found.is_empty() || Instant::now() >= until {
             return;
         }
-        kill_entries(&found, own_group);
         std::thread::sleep(Duration::from_millis(2));
     }
 }

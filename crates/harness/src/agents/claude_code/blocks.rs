@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::message::{Block, Content, Field, Lenient};
+use super::message::{Block, Content, Field, Logged};
 use crate::session::{Counts, MessageKind, Role, SessionEvent, SessionHost, Text};
 
 /// Whose message it is.
@@ -34,12 +34,16 @@ pub(super) fn tell(
 ) {
     match content {
         Content::Nothing => {}
-        Content::Text(text) => origin.say(MessageKind::Text, Text::Plain(text), host),
+        Content::Text(text) => {
+            if let Some(text) = text.text() {
+                origin.say(MessageKind::Text, text, host);
+            }
+        }
         Content::Blocks(blocks) => {
             for block in blocks {
                 match block {
-                    Lenient(Some(block)) => tell_block(block, origin, counts, host),
-                    Lenient(None) => counts.unknown_events += 1,
+                    Some(block) => tell_block(block, origin, counts, host),
+                    None => counts.unknown_events += 1,
                 }
             }
         }
@@ -52,26 +56,26 @@ fn tell_block(
     counts: &mut Counts,
     host: &mut dyn SessionHost,
 ) {
-    match &*block.kind.text().unwrap_or_default() {
-        "text" => {
-            if let Some(text) = block.text.for_log() {
+    match block.kind.word() {
+        b"text" => {
+            if let Some(text) = block.text.text() {
                 origin.say(MessageKind::Text, text, host);
             }
         }
-        "thinking" => {
-            if let Some(thought) = block.thinking.for_log() {
+        b"thinking" => {
+            if let Some(thought) = block.thinking.text() {
                 origin.say(MessageKind::Thinking, thought, host);
             }
         }
-        "redacted_thinking" => {
+        b"redacted_thinking" => {
             origin.say(MessageKind::Thinking, Text::Plain("[redacted]"), host);
         }
-        "image" => origin.say(MessageKind::Text, Text::Plain("[image]"), host),
-        "document" => origin.say(MessageKind::Text, Text::Plain("[document]"), host),
-        "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+        b"image" => origin.say(MessageKind::Text, Text::Plain("[image]"), host),
+        b"document" => origin.say(MessageKind::Text, Text::Plain("[document]"), host),
+        b"tool_use" | b"server_tool_use" | b"mcp_tool_use" => {
             tell_call(block, origin, counts, host);
         }
-        kind if kind.ends_with("tool_result") => tell_result(block, host),
+        kind if kind.ends_with(b"tool_result") => tell_result(block, host),
         _ => counts.unknown_events += 1,
     }
 }
@@ -86,7 +90,7 @@ fn tell_call(
     host.event(SessionEvent::ToolCall {
         id: block.id.text().as_deref(),
         name: &block.name.text().unwrap_or_default(),
-        arguments: block.input.for_log().unwrap_or(Text::Plain("")),
+        arguments: block.input.text().unwrap_or(Text::Plain("")),
         parent: origin.parent,
     });
 }
@@ -95,14 +99,14 @@ fn tell_result(block: &Block<'_>, host: &mut dyn SessionHost) {
     let id = block.tool_use_id.text().unwrap_or_default();
     let joined;
     let content = match block.content.raw() {
-        Some(raw) if raw.get().starts_with('[') => match list_content(block.content) {
+        Some(raw) if raw.starts_with('[') => match list_content(block.content) {
             Listed::One(text) => Some(text),
             Listed::Joined(text) => {
                 joined = text;
                 Some(Text::Plain(&joined))
             }
         },
-        _ => block.content.for_log(),
+        _ => block.content.text(),
     };
     host.event(SessionEvent::ToolResult {
         id: &id,
@@ -112,18 +116,9 @@ fn tell_result(block: &Block<'_>, host: &mut dyn SessionHost) {
 }
 
 /// Server tools tell of a failure in an object with an `error_code`.
-fn is_error_object(content: Field<'_>) -> bool {
-    #[derive(Default, serde::Deserialize)]
-    #[serde(default)]
-    struct Failure<'a> {
-        #[serde(borrow)]
-        error_code: Field<'a>,
-    }
-    let is_object = content.raw().is_some_and(|raw| raw.get().starts_with('{'));
-    is_object
-        && content
-            .read::<Failure<'_>>()
-            .is_some_and(|failure| failure.error_code.raw().is_some())
+fn is_error_object(content: Logged<'_>) -> bool {
+    let is_object = content.raw().is_some_and(|raw| raw.starts_with('{'));
+    is_object && content.field().member("error_code").is_there()
 }
 
 enum Listed<'a> {
@@ -132,26 +127,31 @@ enum Listed<'a> {
 }
 
 /// A result that is a list of blocks: texts as they are, images as a mark, the rest as JSON.
-fn list_content(content: Field<'_>) -> Listed<'_> {
-    let items = content.list();
-    let parts: Vec<_> = items.iter().map(|item| (item, item.read())).collect();
+fn list_content(content: Logged<'_>) -> Listed<'_> {
+    let items = content.field().list();
+    let parts: Vec<_> = items
+        .iter()
+        .map(|item| (*item, item.raw().and_then(Block::read)))
+        .collect();
     if let [(_, Some(Block { text, .. }))] = parts.as_slice()
         && text.is_string()
-        && let Some(text) = text.for_log()
+        && let Some(text) = text.text()
     {
         return Listed::One(text);
     }
     let texts = parts
         .iter()
-        .map(|(item, block)| shown(**item, block.as_ref()));
+        .map(|(item, block)| shown(*item, block.as_ref()));
     Listed::Joined(texts.collect::<Vec<_>>().join("\n"))
 }
 
 fn shown<'a>(item: Field<'a>, block: Option<&Block<'a>>) -> Cow<'a, str> {
-    let block = block.map(|block| (block.kind.text(), block.text.text()));
+    let block = block.map(|block| (block.kind.text(), block.text.field().text()));
     match block {
         Some((_, Some(text))) => text,
         Some((Some(kind), None)) if kind == "image" => Cow::Borrowed("[image]"),
-        _ => Cow::Borrowed(item.raw().map_or("", |raw| raw.get())),
+        _ => item
+            .raw()
+            .map_or(Cow::Borrowed(""), String::from_utf8_lossy),
     }
 }

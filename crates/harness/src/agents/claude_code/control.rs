@@ -8,8 +8,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::stream::ClaudeSession;
 use crate::{
-    outcome::Ending,
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source},
+    outcome::{Ending, Outcome},
+    session::{Conclusion, LogError, Session, SessionEvent, SessionHost, Source},
 };
 
 const INITIALIZE_ID: &str = "proctor-initialize";
@@ -33,7 +33,7 @@ enum State {
     Initializing,
     /// The prompt is sent.
     Running,
-    /// The result came.
+    /// The last result came.
     Done,
 }
 
@@ -48,25 +48,25 @@ pub(super) struct Control {
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(rename = "type")]
-    kind: &'a str,
-    request_id: Option<&'a str>,
+    kind: String,
+    request_id: Option<String>,
     #[serde(borrow)]
-    request: Option<Request<'a>>,
-    #[serde(borrow)]
-    response: Option<Response<'a>>,
+    request: Option<&'a RawValue>,
+    response: Option<Response>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Request<'a> {
-    subtype: &'a str,
-    tool_name: Option<&'a str>,
+    #[serde(default)]
+    subtype: String,
+    tool_name: Option<String>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Response<'a> {
-    request_id: Option<&'a str>,
+struct Response {
+    request_id: Option<String>,
 }
 
 impl Control {
@@ -80,7 +80,7 @@ impl Control {
     }
 
     fn on_request(&mut self, id: &str, request: &Request<'_>, host: &mut dyn SessionHost) {
-        let answer = match request.subtype {
+        let answer = match request.subtype.as_str() {
             "can_use_tool" => json!({
                 "subtype": "success",
                 "request_id": id,
@@ -101,7 +101,7 @@ impl Control {
     }
 
     fn permission(&self, request: &Request<'_>, host: &mut dyn SessionHost) -> Value {
-        let tool = request.tool_name.unwrap_or("a tool");
+        let tool = request.tool_name.as_deref().unwrap_or("a tool");
         match self.policy {
             Policy::Allow => json!({ "behavior": "allow", "updatedInput": request.input }),
             Policy::Deny => {
@@ -131,15 +131,20 @@ impl Control {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(line) else {
             return false;
         };
-        match (envelope.kind, envelope.request_id, envelope.request) {
-            ("control_request", Some(id), Some(request)) => self.on_request(id, &request, host),
-            ("control_response", _, _) => {
+        match (envelope.kind.as_str(), envelope.request_id) {
+            ("control_request", Some(id)) => {
+                let request = envelope.request.map(RawValue::get).unwrap_or_default();
+                // One of an unknown shape is refused like one of an unknown kind.
+                let request: Request<'_> = serde_json::from_str(request).unwrap_or_default();
+                self.on_request(&id, &request, host);
+            }
+            ("control_response", _) => {
                 let answers = envelope.response.and_then(|response| response.request_id);
-                if self.state == State::Initializing && answers == Some(INITIALIZE_ID) {
+                if self.state == State::Initializing && answers.as_deref() == Some(INITIALIZE_ID) {
                     self.send_prompt(host);
                 }
             }
-            ("control_request" | "control_cancel_request" | "keep_alive", _, _) => {}
+            ("control_request" | "control_cancel_request" | "keep_alive", _) => {}
             _ => return false,
         }
         true
@@ -166,7 +171,7 @@ impl Session for Control {
             return;
         }
         self.inner.on_line(source, line, host);
-        if self.state == State::Running && self.inner.has_result() {
+        if self.state == State::Running && self.inner.is_finished() {
             self.state = State::Done;
             host.close_input();
             host.end_within(AFTER_RESULT);
@@ -178,19 +183,129 @@ impl Session for Control {
     }
 
     fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
-        Box::new(self.inner).finish(ending, host)
+        let mut conclusion = Box::new(self.inner).finish(ending, host);
+        if self.state == State::Waiting && conclusion.outcome == Outcome::AgentError {
+            // It never had the prompt, so this says nothing about how it works.
+            conclusion.outcome = Outcome::Sandbox;
+            conclusion.errors.push(LogError::new(
+                "CLAUDE_INVALID_CONFIG",
+                "Claude Code never connected: this version may not take `transport: websocket`; use `transport: control`",
+            ));
+        }
+        conclusion
     }
 }
 
-/// A cheap look before parsing: most lines are events.
+/// A cheap look before parsing: most lines are events. The whole line, because the CLI does
+/// not promise to put the type first, and does not always.
 fn is_control(line: &[u8]) -> bool {
-    let head = &line[..line.len().min(64)];
-    memchr::memmem::find(head, b"control_").is_some()
-        || memchr::memmem::find(head, b"keep_alive").is_some()
+    memchr::memmem::find(line, b"\"control_").is_some()
+        || memchr::memmem::find(line, b"\"keep_alive\"").is_some()
 }
 
 fn send(host: &mut dyn SessionHost, message: &Value) {
     let mut line = message.to_string().into_bytes();
     line.push(b'\n');
     host.reply(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::stream::{AfterResult, Form},
+        *,
+    };
+
+    /// What the session asked for.
+    #[derive(Default)]
+    struct Asked {
+        replies: Vec<Value>,
+        closed: bool,
+    }
+
+    impl SessionHost for Asked {
+        fn event(&mut self, _event: SessionEvent<'_>) {}
+        fn reply(&mut self, bytes: Vec<u8>) {
+            self.replies.push(serde_json::from_slice(&bytes).unwrap());
+        }
+        fn close_input(&mut self) {
+            self.closed = true;
+        }
+        fn end_within(&mut self, _grace: Duration) {}
+    }
+
+    /// A session that has sent its prompt, and has then been told these lines.
+    fn told(lines: &[&str]) -> Asked {
+        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
+        let mut control = Control::new(inner, "do it".to_owned(), Policy::Allow);
+        let mut asked = Asked::default();
+        control.on_open(&mut asked);
+        let initialized = format!(
+            r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"{INITIALIZE_ID}"}}}}"#
+        );
+        for line in [initialized.as_str()].iter().chain(lines) {
+            control.on_line(Source::Stdout, line.as_bytes(), &mut asked);
+        }
+        assert_eq!(
+            asked.replies[1]["message"]["content"][0]["text"], "do it",
+            "{:?}",
+            asked.replies
+        );
+        asked
+    }
+
+    #[test]
+    fn every_request_is_answered_whatever_it_asks_and_however_it_is_written() {
+        for request in [
+            r#"{"type":"control_request","request_id":"r","request":{"subtype":"hook_callback","callback_id":"c"}}"#,
+            r#"{"request":{"subtype":"mcp_message","message":{"long":"................................................................"}},"request_id":"r","type":"control_request"}"#,
+            r#"{"type":"control_request","request_id":"r","request":{"subtype":17}}"#,
+            r#"{"type":"control_request","request_id":"r"}"#,
+        ] {
+            let asked = told(&[request]);
+            assert_eq!(
+                asked.replies[2]["response"]["subtype"], "error",
+                "{request}"
+            );
+            assert_eq!(asked.replies[2]["response"]["request_id"], "r", "{request}");
+        }
+    }
+
+    #[test]
+    fn a_permission_request_gets_its_input_back() {
+        let asked = told(&[
+            r#"{"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"A \"B\"","input":{"n":1.50}}}"#,
+        ]);
+        let answer = &asked.replies[2]["response"]["response"];
+        assert_eq!(answer["behavior"], "allow");
+        assert_eq!(answer["updatedInput"], json!({"n": 1.50}));
+    }
+
+    #[test]
+    fn a_result_is_the_end_only_when_nothing_runs_in_the_background() {
+        let running =
+            r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"t"}]}"#;
+        let done = r#"{"type":"system","subtype":"background_tasks_changed","tasks":[]}"#;
+        let result = r#"{"type":"result","subtype":"success","is_error":false}"#;
+        assert!(told(&[result]).closed);
+        assert!(!told(&[running, result]).closed);
+        assert!(!told(&[running, result, done]).closed);
+        assert!(told(&[running, result, done, result]).closed);
+    }
+
+    #[test]
+    fn the_prompt_is_sent_once_however_often_the_agent_connects() {
+        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
+        let mut control = Control::new(inner, "do it".to_owned(), Policy::Allow);
+        let mut asked = Asked::default();
+        let initialized = format!(
+            r#"{{"type":"control_response","response":{{"request_id":"{INITIALIZE_ID}"}}}}"#
+        );
+        for _ in 0..3 {
+            control.on_open(&mut asked);
+            control.on_line(Source::Socket, initialized.as_bytes(), &mut asked);
+        }
+        let prompts = asked.replies.iter().filter(|reply| reply["type"] == "user");
+        assert_eq!(prompts.count(), 1);
+    }
 }

@@ -14,8 +14,12 @@ use crate::agent::{Input, Installed, Launch, LaunchContext, LaunchError, Termina
 
 /// Above this many characters old versions lost what came on standard input.
 const LARGE_PROMPT: usize = 7_000;
+/// The first version with `--sdk-url`.
+const FIRST_SOCKET: [u32; 3] = [2, 0, 0];
+/// The first version that was seen to refuse it for every host but Anthropic's own.
+const SOCKET_CLOSED: [u32; 3] = [2, 1, 197];
 /// The WebSocket side gives up on a CLI that says nothing for so long.
-const MESSAGE_DEADLINE: Duration = Duration::from_secs(300);
+const MESSAGE_DEADLINE: Duration = Duration::from_mins(5);
 
 pub(super) fn launch(
     config: &Resolved,
@@ -85,9 +89,14 @@ pub(super) fn transport(config: &Resolved, context: &LaunchContext<'_>) -> Trans
 }
 
 fn is_before_2(cli: Option<&Installed>) -> bool {
-    cli.and_then(|cli| cli.version.as_deref())
-        .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
-        .is_some_and(|major| major < 2)
+    version(cli).is_some_and(|version| version < [2, 0, 0])
+}
+
+/// The first three numbers of the version.
+fn version(cli: Option<&Installed>) -> Option<[u32; 3]> {
+    let numbers = cli?.version.as_deref()?.split(['.', '-', '+']);
+    let mut numbers = numbers.map_while(|number| number.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
 fn skips_permissions(config: &Resolved) -> bool {
@@ -96,9 +105,8 @@ fn skips_permissions(config: &Resolved) -> bool {
 
 fn policy(config: &Resolved) -> Policy {
     match config.settings.permission_policy {
-        Some(PermissionPolicy::Deny) => Policy::Deny,
         // What is on the list the CLI allows by itself; what it still asks about is not on it.
-        Some(PermissionPolicy::AllowListed) => Policy::Deny,
+        Some(PermissionPolicy::Deny | PermissionPolicy::AllowListed) => Policy::Deny,
         None if config.settings.allowed_tools.is_some() => Policy::Deny,
         Some(PermissionPolicy::AllowAll) | None => Policy::Allow,
     }
@@ -138,10 +146,11 @@ impl CommandLine<'_> {
             let socket = context
                 .socket
                 .ok_or_else(|| invalid("no socket was opened", None))?;
-            if is_before_2(Some(self.cli)) {
+            let version = version(Some(self.cli));
+            if version.is_some_and(|version| version < FIRST_SOCKET || version >= SOCKET_CLOSED) {
                 return Err(invalid(
-                    "this version of claude has no --sdk-url",
-                    Some("use `transport: control`"),
+                    "this version of claude does not take a WebSocket on this machine",
+                    Some("use `transport: control`, or install claude 2.1.30"),
                 ));
             }
             // Hidden from the help, so it cannot be looked up there.

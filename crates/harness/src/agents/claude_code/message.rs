@@ -1,42 +1,51 @@
 //! One line of Claude Code's JSON, borrowed. New fields and changed types come with every
 //! release, so nothing here insists: a field that is not what it was is a field not there.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::borrow::Cow;
 
-use serde::{
-    Deserialize,
-    de::{
-        Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
-        value::MapAccessDeserializer,
-    },
-};
-use serde_json::value::RawValue;
-
+use super::json::Cursor;
 use crate::{log::lossy_text, session::Text};
 
 /// Any JSON value as it stands; absent and null are the same.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Field<'a>(#[serde(borrow)] Option<&'a RawValue>);
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Field<'a>(Option<&'a [u8]>);
 
 impl<'a> Field<'a> {
+    fn take(cursor: &mut Cursor<'a>) -> Option<Field<'a>> {
+        let value = cursor.value()?;
+        Some(Field((value != b"null").then_some(value)))
+    }
+
     /// The value's JSON text.
-    pub(super) fn raw(self) -> Option<&'a RawValue> {
+    pub(super) fn raw(self) -> Option<&'a [u8]> {
         self.0
     }
 
-    fn json(self) -> Option<&'a str> {
-        self.0.map(RawValue::get)
+    pub(super) fn is_there(self) -> bool {
+        self.0.is_some()
     }
 
     pub(super) fn is_string(self) -> bool {
-        self.json().is_some_and(|json| json.starts_with('"'))
+        self.0.is_some_and(|json| json.starts_with(b"\""))
+    }
+
+    fn json(self) -> Option<&'a str> {
+        std::str::from_utf8(self.0?).ok()
+    }
+
+    /// What is between the quotes of a string, as it stands: enough for the words that the
+    /// CLI chooses from.
+    pub(super) fn word(self) -> &'a [u8] {
+        let json = self.0.unwrap_or_default();
+        json.strip_prefix(b"\"")
+            .and_then(|rest| rest.strip_suffix(b"\""))
+            .unwrap_or_default()
     }
 
     /// The text of a string.
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
-        self.is_string()
-            .then(|| lossy_text(self.json().unwrap_or_default()))
+        self.is_string().then_some(())?;
+        self.json().map(lossy_text)
     }
 
     /// A whole number that is not negative.
@@ -50,190 +59,291 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn is_true(self) -> bool {
-        self.json() == Some("true")
+        self.0 == Some(b"true")
     }
 
     /// The elements of a list.
     pub(super) fn list(self) -> Vec<Field<'a>> {
-        let list = self.json().map(serde_json::from_str);
-        list.and_then(Result::ok).unwrap_or_default()
+        let mut list = Vec::new();
+        if let Some(json) = self.0 {
+            Cursor::new(json).elements(|cursor| {
+                list.push(Field::take(cursor)?);
+                Some(())
+            });
+        }
+        list
     }
 
-    /// Read as something else, where it is that.
-    pub(super) fn read<T: Deserialize<'a>>(self) -> Option<T> {
-        serde_json::from_str(self.json()?).ok()
+    /// The members of an object.
+    pub(super) fn members(self) -> Vec<(Cow<'a, str>, Field<'a>)> {
+        let mut members = Vec::new();
+        if let Some(json) = self.0 {
+            Cursor::new(json).members(|cursor, key| {
+                members.push((String::from_utf8_lossy(key), Field::take(cursor)?));
+                Some(())
+            });
+        }
+        members
     }
 
-    /// What the log shows for it: a string's text, anything else's JSON.
-    pub(super) fn for_log(self) -> Option<Text<'a>> {
-        let raw = self.0?;
-        Some(if self.is_string() {
-            Text::JsonString(raw)
-        } else {
-            Text::Json(raw)
-        })
+    /// One member of an object.
+    pub(super) fn member(self, name: &str) -> Field<'a> {
+        let members = self.members();
+        let found = members.iter().find(|(key, _)| key == name);
+        found.map_or(Field(None), |(_, value)| *value)
     }
 }
 
-/// An object, or nothing when something else stands in its place.
-#[derive(Debug)]
-pub(super) struct Lenient<T>(pub(super) Option<T>);
+/// A value on its way to the log: known to be UTF-8.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Logged<'a>(Option<&'a str>);
 
-impl<T> Default for Lenient<T> {
-    fn default() -> Lenient<T> {
-        Lenient(None)
+impl<'a> Logged<'a> {
+    fn take(cursor: &mut Cursor<'a>) -> Option<Logged<'a>> {
+        let value = simdutf8::basic::from_utf8(cursor.value()?).ok()?;
+        Some(Logged((value != "null").then_some(value)))
+    }
+
+    pub(super) fn is_string(self) -> bool {
+        self.0.is_some_and(|json| json.starts_with('"'))
+    }
+
+    /// The value's JSON text.
+    pub(super) fn raw(self) -> Option<&'a str> {
+        self.0
+    }
+
+    /// As a field, to look into.
+    pub(super) fn field(self) -> Field<'a> {
+        Field(self.0.map(str::as_bytes))
+    }
+
+    /// What the log shows for it: a string's text, anything else's JSON.
+    pub(super) fn text(self) -> Option<Text<'a>> {
+        let json = self.0?;
+        Some(if self.is_string() {
+            Text::JsonString(json)
+        } else {
+            Text::Json(json)
+        })
     }
 }
 
 /// A line of stream-json or of a session file: one flat set of the fields that any of their
 /// types has.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct Line<'a> {
-    #[serde(borrow, rename = "type")]
     pub(super) kind: Field<'a>,
-    #[serde(borrow)]
     pub(super) subtype: Field<'a>,
-    #[serde(borrow)]
-    pub(super) message: Lenient<Message<'a>>,
-    #[serde(borrow)]
-    pub(super) event: Lenient<ApiEvent<'a>>,
-    #[serde(borrow)]
+    pub(super) message: Option<Message<'a>>,
+    pub(super) event: Option<ApiEvent<'a>>,
     pub(super) parent_tool_use_id: Field<'a>,
-    #[serde(borrow)]
     pub(super) session_id: Field<'a>,
-    #[serde(borrow)]
     pub(super) timestamp: Field<'a>,
     /// `system`: what it says, in a session file.
-    #[serde(borrow)]
-    pub(super) content: Field<'a>,
+    pub(super) content: Logged<'a>,
 
     /// `init`.
-    #[serde(borrow)]
     pub(super) model: Field<'a>,
-    #[serde(borrow)]
     pub(super) claude_code_version: Field<'a>,
 
     /// Failures of the API: on `assistant`, `api_retry` and `result`.
-    #[serde(borrow)]
     pub(super) error: Field<'a>,
-    #[serde(borrow)]
     pub(super) error_status: Field<'a>,
-    #[serde(borrow)]
     pub(super) api_error_status: Field<'a>,
-    #[serde(borrow)]
     pub(super) api_error_type: Field<'a>,
 
     /// `result`.
-    #[serde(borrow)]
     pub(super) is_error: Field<'a>,
-    #[serde(borrow)]
     pub(super) terminal_reason: Field<'a>,
-    #[serde(borrow)]
     pub(super) result: Field<'a>,
-    #[serde(borrow)]
     pub(super) errors: Field<'a>,
-    #[serde(borrow)]
     pub(super) duration_ms: Field<'a>,
-    #[serde(borrow)]
     pub(super) num_turns: Field<'a>,
-    #[serde(borrow)]
     pub(super) queued_turn_count: Field<'a>,
-    #[serde(borrow)]
     pub(super) total_cost_usd: Field<'a>,
-    #[serde(borrow)]
-    pub(super) usage: Lenient<ApiUsage<'a>>,
-    #[serde(borrow, rename = "modelUsage")]
+    pub(super) usage: Option<ApiUsage>,
     pub(super) model_usage: Field<'a>,
-    #[serde(borrow)]
     pub(super) permission_denials: Field<'a>,
 
     /// `background_tasks_changed`.
-    #[serde(borrow)]
     pub(super) tasks: Field<'a>,
     /// `stream_event`, in newer versions.
-    #[serde(borrow)]
     pub(super) api_message_id: Field<'a>,
     /// `rate_limit_event`.
-    #[serde(borrow)]
     pub(super) rate_limit_info: Field<'a>,
 
     /// Session files.
-    #[serde(borrow, rename = "sessionId")]
     pub(super) file_session_id: Field<'a>,
-    #[serde(borrow)]
     pub(super) version: Field<'a>,
-    #[serde(borrow, rename = "isSidechain")]
     pub(super) is_sidechain: Field<'a>,
-    #[serde(borrow, rename = "agentId")]
     pub(super) agent_id: Field<'a>,
+    pub(super) has_unknown_cost: Field<'a>,
+}
+
+impl<'a> Line<'a> {
+    /// Read a line; `None` when it is no JSON object.
+    pub(super) fn read(json: &'a [u8]) -> Option<Line<'a>> {
+        let mut line = Line::default();
+        let mut cursor = Cursor::new(json);
+        cursor.members(|cursor, key| line.member(cursor, key))?;
+        cursor.end()?;
+        Some(line)
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'a>, key: &[u8]) -> Option<()> {
+        let field = match key {
+            b"message" => return object(cursor, &mut self.message, Message::member),
+            b"event" => return object(cursor, &mut self.event, ApiEvent::member),
+            b"usage" => return object(cursor, &mut self.usage, ApiUsage::member),
+            b"content" => {
+                self.content = Logged::take(cursor)?;
+                return Some(());
+            }
+            b"type" => &mut self.kind,
+            b"subtype" => &mut self.subtype,
+            b"parent_tool_use_id" => &mut self.parent_tool_use_id,
+            b"session_id" => &mut self.session_id,
+            b"timestamp" => &mut self.timestamp,
+            b"model" => &mut self.model,
+            b"claude_code_version" => &mut self.claude_code_version,
+            b"error" => &mut self.error,
+            b"error_status" => &mut self.error_status,
+            b"api_error_status" => &mut self.api_error_status,
+            b"api_error_type" => &mut self.api_error_type,
+            b"is_error" => &mut self.is_error,
+            b"terminal_reason" => &mut self.terminal_reason,
+            b"result" => &mut self.result,
+            b"errors" => &mut self.errors,
+            b"duration_ms" | b"totalDuration" => &mut self.duration_ms,
+            b"num_turns" => &mut self.num_turns,
+            b"queued_turn_count" => &mut self.queued_turn_count,
+            b"total_cost_usd" | b"totalCostUSD" => &mut self.total_cost_usd,
+            b"hasUnknownModelCost" => &mut self.has_unknown_cost,
+            b"modelUsage" => &mut self.model_usage,
+            b"permission_denials" => &mut self.permission_denials,
+            b"tasks" => &mut self.tasks,
+            b"api_message_id" => &mut self.api_message_id,
+            b"rate_limit_info" => &mut self.rate_limit_info,
+            b"sessionId" => &mut self.file_session_id,
+            b"version" => &mut self.version,
+            b"isSidechain" => &mut self.is_sidechain,
+            b"agentId" => &mut self.agent_id,
+            _ => return cursor.value().map(drop),
+        };
+        *field = Field::take(cursor)?;
+        Some(())
+    }
 }
 
 /// A message of the API.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct Message<'a> {
-    #[serde(borrow)]
     pub(super) id: Field<'a>,
-    #[serde(borrow)]
     pub(super) model: Field<'a>,
-    #[serde(borrow)]
     pub(super) stop_reason: Field<'a>,
-    #[serde(borrow)]
     pub(super) content: Content<'a>,
-    #[serde(borrow)]
-    pub(super) usage: Lenient<ApiUsage<'a>>,
+    pub(super) usage: Option<ApiUsage>,
+}
+
+impl<'a> Message<'a> {
+    fn member(&mut self, cursor: &mut Cursor<'a>, key: &[u8]) -> Option<()> {
+        let field = match key {
+            b"content" => {
+                self.content = Content::take(cursor)?;
+                return Some(());
+            }
+            b"usage" => return object(cursor, &mut self.usage, ApiUsage::member),
+            b"id" => &mut self.id,
+            b"model" => &mut self.model,
+            b"stop_reason" => &mut self.stop_reason,
+            _ => return cursor.value().map(drop),
+        };
+        *field = Field::take(cursor)?;
+        Some(())
+    }
 }
 
 /// An event of the API's own stream.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct ApiEvent<'a> {
-    #[serde(borrow, rename = "type")]
     pub(super) kind: Field<'a>,
-    #[serde(borrow)]
-    pub(super) message: Lenient<Message<'a>>,
-    #[serde(borrow)]
-    pub(super) usage: Lenient<ApiUsage<'a>>,
+    pub(super) message: Option<Message<'a>>,
+    pub(super) usage: Option<ApiUsage>,
 }
 
-/// Tokens, as the API counts them.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-#[expect(clippy::struct_field_names, reason = "the API's names")]
-pub(super) struct ApiUsage<'a> {
-    #[serde(borrow)]
-    pub(super) input_tokens: Field<'a>,
-    #[serde(borrow)]
-    pub(super) output_tokens: Field<'a>,
-    #[serde(borrow)]
-    pub(super) cache_read_input_tokens: Field<'a>,
-    #[serde(borrow)]
-    pub(super) cache_creation_input_tokens: Field<'a>,
+impl<'a> ApiEvent<'a> {
+    fn member(&mut self, cursor: &mut Cursor<'a>, key: &[u8]) -> Option<()> {
+        match key {
+            b"type" => self.kind = Field::take(cursor)?,
+            b"message" => return object(cursor, &mut self.message, Message::member),
+            b"usage" => return object(cursor, &mut self.usage, ApiUsage::member),
+            _ => drop(cursor.value()?),
+        }
+        Some(())
+    }
+}
+
+/// Tokens, as the API counts them; a count that is not given is not zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ApiUsage {
+    pub(super) input: Option<u64>,
+    pub(super) output: Option<u64>,
+    pub(super) cache_read: Option<u64>,
+    pub(super) cache_creation: Option<u64>,
+}
+
+impl ApiUsage {
+    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Option<()> {
+        let count = match key {
+            b"input_tokens" => &mut self.input,
+            b"output_tokens" => &mut self.output,
+            b"cache_read_input_tokens" => &mut self.cache_read,
+            b"cache_creation_input_tokens" => &mut self.cache_creation,
+            _ => return cursor.value().map(drop),
+        };
+        *count = Field::take(cursor)?.number();
+        Some(())
+    }
 }
 
 /// One block of a message's content.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct Block<'a> {
-    #[serde(borrow, rename = "type")]
     pub(super) kind: Field<'a>,
-    #[serde(borrow)]
-    pub(super) text: Field<'a>,
-    #[serde(borrow)]
-    pub(super) thinking: Field<'a>,
-    #[serde(borrow)]
+    pub(super) text: Logged<'a>,
+    pub(super) thinking: Logged<'a>,
     pub(super) id: Field<'a>,
-    #[serde(borrow)]
     pub(super) name: Field<'a>,
-    #[serde(borrow)]
-    pub(super) input: Field<'a>,
-    #[serde(borrow)]
+    pub(super) input: Logged<'a>,
     pub(super) tool_use_id: Field<'a>,
-    #[serde(borrow)]
-    pub(super) content: Field<'a>,
-    #[serde(borrow)]
+    pub(super) content: Logged<'a>,
     pub(super) is_error: Field<'a>,
+}
+
+impl<'a> Block<'a> {
+    /// Read a block on its own.
+    pub(super) fn read(json: &'a [u8]) -> Option<Block<'a>> {
+        let mut block = Block::default();
+        Cursor::new(json).members(|cursor, key| block.member(cursor, key))?;
+        Some(block)
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'a>, key: &[u8]) -> Option<()> {
+        match key {
+            b"type" => self.kind = Field::take(cursor)?,
+            b"id" => self.id = Field::take(cursor)?,
+            b"name" => self.name = Field::take(cursor)?,
+            b"tool_use_id" => self.tool_use_id = Field::take(cursor)?,
+            b"is_error" => self.is_error = Field::take(cursor)?,
+            b"text" => self.text = Logged::take(cursor)?,
+            b"thinking" => self.thinking = Logged::take(cursor)?,
+            b"input" => self.input = Logged::take(cursor)?,
+            b"content" => self.content = Logged::take(cursor)?,
+            _ => drop(cursor.value()?),
+        }
+        Some(())
+    }
 }
 
 /// What a message says.
@@ -241,99 +351,43 @@ pub(super) struct Block<'a> {
 pub(super) enum Content<'a> {
     #[default]
     Nothing,
-    Text(Cow<'a, str>),
-    Blocks(Vec<Lenient<Block<'a>>>),
+    Text(Logged<'a>),
+    /// Blocks; `None` for what is no object.
+    Blocks(Vec<Option<Block<'a>>>),
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LenientVisitor(PhantomData))
-    }
-}
-
-struct LenientVisitor<T>(PhantomData<T>);
-
-/// The scalars that a visitor passes over.
-macro_rules! pass_over_scalars {
-    ($value:expr) => {
-        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-            Ok($value)
+impl<'a> Content<'a> {
+    fn take(cursor: &mut Cursor<'a>) -> Option<Content<'a>> {
+        if cursor.peek()? != b'[' {
+            let value = Logged::take(cursor)?;
+            return Some(if value.is_string() {
+                Content::Text(value)
+            } else {
+                Content::Nothing
+            });
         }
-        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-    };
-}
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for LenientVisitor<T> {
-    type Value = Lenient<T>;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("any value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(|value| Lenient(Some(value)))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Lenient(None))
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(Lenient(None))
-    }
-
-    pass_over_scalars!(Lenient(None));
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ContentVisitor(PhantomData))
-    }
-}
-
-struct ContentVisitor<'a>(PhantomData<&'a ()>);
-
-impl<'de: 'a, 'a> Visitor<'de> for ContentVisitor<'a> {
-    type Value = Content<'a>;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("any value")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Content::Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Content::Text(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut blocks = Vec::with_capacity(1);
-        while let Some(block) = seq.next_element()? {
+        cursor.elements(|cursor| {
+            let mut block = None;
+            object(cursor, &mut block, Block::member)?;
             blocks.push(block);
-        }
-        Ok(Content::Blocks(blocks))
+            Some(())
+        })?;
+        Some(Content::Blocks(blocks))
     }
+}
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Content::Nothing)
+/// Read an object member by member; anything else in its place is stepped over.
+fn object<'a, T: Default>(
+    cursor: &mut Cursor<'a>,
+    into: &mut Option<T>,
+    member: fn(&mut T, &mut Cursor<'a>, &[u8]) -> Option<()>,
+) -> Option<()> {
+    if cursor.peek()? != b'{' {
+        return cursor.value().map(drop);
     }
-
-    pass_over_scalars!(Content::Nothing);
+    let object = into.insert(T::default());
+    cursor.members(|cursor, key| member(object, cursor, key))
 }
 
 #[cfg(test)]
@@ -342,23 +396,23 @@ mod tests {
 
     #[test]
     fn fields_of_another_type_are_fields_not_there() {
-        let line = r#"{"type":"assistant","message":[1,{"a":2}],"usage":"none","num_turns":-1,
+        let line = br#"{"type":"assistant","message":[1,{"a":2}],"usage":"none","num_turns":-1,
             "event":{"type":7,"message":null},"timestamp":{},"total_cost_usd":"1"}"#;
-        let line: Line = serde_json::from_str(line).unwrap();
+        let line = Line::read(line).unwrap();
         assert_eq!(line.kind.text().as_deref(), Some("assistant"));
-        assert!(line.message.0.is_none() && line.usage.0.is_none());
+        assert!(line.message.is_none() && line.usage.is_none());
         assert_eq!(line.num_turns.number(), None);
-        assert_eq!(line.event.0.unwrap().kind.text(), None);
+        assert_eq!(line.event.unwrap().kind.text(), None);
         assert_eq!(line.timestamp.text(), None);
         assert_eq!(line.total_cost_usd.float(), None);
     }
 
     #[test]
     fn content_is_a_string_or_blocks_or_nothing() {
-        let content = |json: &'static str| serde_json::from_str::<Content>(json).unwrap();
-        assert!(matches!(content(r#""a\"b""#), Content::Text(text) if text == "a\"b"));
-        assert!(matches!(content(r#"[{"type":"text"},3]"#), Content::Blocks(b) if b.len() == 2));
-        assert!(matches!(content(r#"{"a":[1]}"#), Content::Nothing));
-        assert!(matches!(content("null"), Content::Nothing));
+        let content = |json: &'static [u8]| Content::take(&mut Cursor::new(json)).unwrap();
+        assert!(matches!(content(br#""a\"b""#), Content::Text(_)));
+        assert!(matches!(content(br#"[{"type":"text"},3]"#), Content::Blocks(b) if b.len() == 2));
+        assert!(matches!(content(br#"{"a":[1]}"#), Content::Nothing));
+        assert!(matches!(content(b"null"), Content::Nothing));
     }
 }

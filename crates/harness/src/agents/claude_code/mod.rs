@@ -3,10 +3,14 @@
 mod blocks;
 mod control;
 mod definitions;
+mod event;
 mod flags;
+mod json;
 mod message;
 mod settings;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod text;
 mod usage;
 mod verdict;

@@ -269,6 +269,7 @@ impl Faults<'_> {
 
     /// One transport from the three spellings that name one.
     fn transport(&mut self, settings: &Settings) -> Transport {
+        use Transport::{Auto, Control, Print, Pty, Text, Websocket};
         let chosen = settings.transport.unwrap_or_default();
         let mut agree = |key: &str, wanted: Transport, fits: &[Transport]| {
             if settings.transport.is_none() {
@@ -283,7 +284,6 @@ impl Faults<'_> {
             }
             None
         };
-        use Transport::{Auto, Control, Print, Pty, Text, Websocket};
         let by_pty = settings
             .pty_mode
             .filter(|wanted| *wanted)

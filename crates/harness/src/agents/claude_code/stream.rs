@@ -7,10 +7,14 @@ use memchr::memchr;
 
 use super::{
     blocks::{self, Origin},
+    event::{
+        api_fault, ends_turn, is_known_system_subtype, is_known_without_effect, keep_tail, list,
+        parent, parse, rate_limit, retry_fault,
+    },
     message::{Content, Field, Line, Message},
     text::TextReader,
     usage::Ledger,
-    verdict::{self, ApiFault, Facts, ResultFacts, Seen},
+    verdict::{self, Facts, ResultFacts, Seen},
 };
 use crate::{
     log::strip_ansi,
@@ -23,10 +27,8 @@ use crate::{
 
 /// How long the CLI may take to exit after its result.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
+const ESCAPE: u8 = 0x1b;
 const MAX_WARNINGS: usize = 5;
-const MAX_STDERR_TAIL: usize = 2000;
-/// What may stand before the JSON of an event, on a terminal.
-const MAX_NOISE_BYTES: usize = 64;
 /// The model of messages that the CLI made up itself.
 const SYNTHETIC: &str = "<synthetic>";
 
@@ -63,6 +65,7 @@ pub struct ClaudeSession {
     times: AgentTimes,
     turns: Option<u64>,
     background_tasks: usize,
+    is_finished: bool,
     final_text: String,
 }
 
@@ -106,20 +109,23 @@ impl ClaudeSession {
             times: AgentTimes::default(),
             turns: None,
             background_tasks: 0,
+            is_finished: false,
             final_text: String::new(),
         }
     }
 
-    /// Whether a result event has come.
-    pub fn has_result(&self) -> bool {
-        self.facts.result.is_some()
+    /// Whether a result has come and nothing is to follow it. A result may be a pause only:
+    /// what runs in the background gives the model another turn when it ends.
+    pub fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
-    fn read(&mut self, line: &str, host: &mut dyn SessionHost) {
-        let trimmed = line.trim();
+    /// Read a line without terminal escapes.
+    fn read(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         if self.form == Form::Text {
             return self.plain(line, host);
         }
+        let trimmed = line.trim_ascii();
         if trimmed.is_empty() {
             // Between events it means nothing; in plain text it is a blank line.
             if self.facts.form == Seen::Text {
@@ -127,17 +133,21 @@ impl ClaudeSession {
             }
             return;
         }
-        if trimmed.starts_with("[{") {
-            let list: Vec<Field<'_>> = serde_json::from_str(trimmed).unwrap_or_default();
+        if trimmed.starts_with(b"[{") {
+            let list = list(trimmed);
             if !list.is_empty() {
-                let items = list.iter().filter_map(|item| item.raw());
-                return items.for_each(|item| self.read(item.get(), host));
+                return list.into_iter().for_each(|item| self.read(item, host));
             }
         }
-        match parse(trimmed) {
+        if let Some(event) = parse(trimmed) {
+            return self.event(&event, host);
+        }
+        // Bytes that are no UTF-8 are no reason to lose an event.
+        let repaired = String::from_utf8_lossy(trimmed);
+        match parse(repaired.as_bytes()) {
             Some(event) => self.event(&event, host),
             None if self.form == Form::Auto && !self.has_events() => self.plain(line, host),
-            None => self.malformed(trimmed),
+            None => self.malformed(&repaired),
         }
     }
 
@@ -145,8 +155,8 @@ impl ClaudeSession {
         matches!(self.facts.form, Seen::Events | Seen::SessionFile)
     }
 
-    fn plain(&mut self, line: &str, host: &mut dyn SessionHost) {
-        self.text.line(line, host);
+    fn plain(&mut self, line: &[u8], host: &mut dyn SessionHost) {
+        self.text.line(&String::from_utf8_lossy(line), host);
         if !self.text.is_empty() {
             self.facts.form = Seen::Text;
         }
@@ -176,26 +186,29 @@ impl ClaudeSession {
 
     fn event(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
         if !self.has_events() {
-            self.first_event(line, host);
+            self.first_event(host);
+        }
+        if line.file_session_id.is_there() {
+            self.facts.form = Seen::SessionFile;
         }
         if let Some(timestamp) = line.timestamp.text() {
             self.time(&timestamp);
         }
-        let kind = line.kind.text().unwrap_or_default();
-        match &*kind {
-            "assistant" => self.assistant(line, host),
-            "user" => self.user(line, host),
-            "stream_event" => self.stream_event(line, host),
-            "result" => self.result(line, host),
-            "system" => self.system(line, host),
-            "rate_limit_event" => rate_limit(line, host),
+        match line.kind.word() {
+            b"assistant" => self.assistant(line, host),
+            b"user" => self.user(line, host),
+            b"stream_event" => self.stream_event(line, host),
+            b"result" => self.result(line, host),
+            b"system" => self.system(line, host),
+            b"cost-state" => self.cost_state(line),
+            b"rate_limit_event" => rate_limit(line, host),
             kind if is_known_without_effect(kind) => {}
             _ => self.counts.unknown_events += 1,
         }
     }
 
     /// Now the form is known. Text that came before was noise, unless it has been told.
-    fn first_event(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn first_event(&mut self, host: &mut dyn SessionHost) {
         if self.text.has_spoken() {
             self.text.flush(host);
         } else {
@@ -203,10 +216,7 @@ impl ClaudeSession {
             let noise = noise.lines().filter(|line| !line.trim().is_empty());
             noise.for_each(|line| self.malformed(line));
         }
-        self.facts.form = match line.file_session_id.raw() {
-            Some(_) => Seen::SessionFile,
-            None => Seen::Events,
-        };
+        self.facts.form = Seen::Events;
     }
 
     fn time(&mut self, timestamp: &str) {
@@ -219,7 +229,7 @@ impl ClaudeSession {
     }
 
     fn assistant(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
-        let Some(message) = &line.message.0 else {
+        let Some(message) = &line.message else {
             self.counts.unknown_events += 1;
             return;
         };
@@ -227,15 +237,16 @@ impl ClaudeSession {
         let parent = parent(line);
         let timestamp = line.timestamp.text();
         let model = message.model.text().unwrap_or_default();
-        if model == SYNTHETIC {
-            self.facts.api_fault = (line.error.raw().is_some()).then(|| api_fault(line));
+        let is_synthetic = model == SYNTHETIC;
+        if is_synthetic {
+            self.facts.api_fault = line.error.is_there().then(|| api_fault(line));
         } else {
             self.facts.retrying = None;
             self.facts.api_fault = None;
             self.answered(message, &model, parent.is_some());
         }
         if parent.is_none() {
-            self.facts.turn_ended = message.stop_reason.text().as_deref() == Some("end_turn");
+            self.facts.turn_ended = !is_synthetic && ends_turn(message);
         }
         let origin = Origin {
             role: Role::Assistant,
@@ -259,7 +270,7 @@ impl ClaudeSession {
         if !model.is_empty() && known.as_deref() != Some(model) {
             *known = Some(model.to_owned());
         }
-        if let (Some(id), Some(usage)) = (message.id.text(), &message.usage.0) {
+        if let (Some(id), Some(usage)) = (message.id.text(), message.usage) {
             self.ledger.message(&id, model, usage);
         }
     }
@@ -268,12 +279,10 @@ impl ClaudeSession {
         let Content::Blocks(blocks) = &message.content else {
             return;
         };
-        let mut texts = blocks
-            .iter()
-            .filter_map(|block| block.0.as_ref()?.text.raw());
+        let mut texts = blocks.iter().filter_map(|block| block.as_ref()?.text.raw());
         if let Some(text) = texts.next_back() {
             self.final_text.clear();
-            self.final_text.push_str(text.get());
+            self.final_text.push_str(text);
         }
     }
 
@@ -286,7 +295,7 @@ impl ClaudeSession {
     }
 
     fn user(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
-        let Some(message) = &line.message.0 else {
+        let Some(message) = &line.message else {
             self.counts.unknown_events += 1;
             return;
         };
@@ -323,15 +332,15 @@ impl ClaudeSession {
     }
 
     fn stream_event(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
-        let Some(event) = &line.event.0 else {
+        let Some(event) = &line.event else {
             self.counts.unknown_events += 1;
             return;
         };
         self.facts.retrying = None;
         let thread = parent(line).unwrap_or_default();
-        match &*event.kind.text().unwrap_or_default() {
-            "message_start" => {
-                let Some(message) = &event.message.0 else {
+        match event.kind.word() {
+            b"message_start" => {
+                let Some(message) = &event.message else {
                     return;
                 };
                 let model = message.model.text().unwrap_or_default();
@@ -339,8 +348,8 @@ impl ClaudeSession {
                     .stream_start(&thread, &message.id.text().unwrap_or_default());
                 self.answered(message, &model, !thread.is_empty());
             }
-            "message_delta" => {
-                if let Some(usage) = &event.usage.0 {
+            b"message_delta" => {
+                if let Some(usage) = event.usage {
                     let id = line.api_message_id.text();
                     self.ledger.stream_delta(&thread, id.as_deref(), usage);
                     self.progress(host);
@@ -384,9 +393,16 @@ impl ClaudeSession {
         }
         let goes_on =
             line.queued_turn_count.number().unwrap_or_default() > 0 || self.background_tasks > 0;
-        if self.after_result == AfterResult::EndSoon && !goes_on {
+        self.is_finished = !goes_on;
+        if self.after_result == AfterResult::EndSoon && self.is_finished {
             host.end_within(EXIT_GRACE);
         }
+    }
+
+    /// The last line of a session file, in newer versions: the account of the whole session.
+    fn cost_state(&mut self, line: &Line<'_>) {
+        self.ledger.result(line);
+        self.times.duration_ms = line.duration_ms.number();
     }
 
     fn denials(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
@@ -398,20 +414,20 @@ impl ClaudeSession {
     }
 
     fn system(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
-        match &*line.subtype.text().unwrap_or_default() {
-            "init" => self.init(line, host),
-            "api_retry" | "api_error" => self.retry(line, host),
-            "hook_started" | "hook_progress" | "hook_response" => self.counts.hooks += 1,
-            "compact_boundary" => {
+        match line.subtype.word() {
+            b"init" => self.init(line, host),
+            b"api_retry" | b"api_error" => self.retry(line, host),
+            b"hook_started" | b"hook_progress" | b"hook_response" => self.counts.hooks += 1,
+            b"compact_boundary" => {
                 self.counts.compactions += 1;
                 host.event(SessionEvent::Note("context compacted"));
             }
-            "background_tasks_changed" => self.background_tasks = line.tasks.list().len(),
+            b"background_tasks_changed" => self.background_tasks = line.tasks.list().len(),
             subtype if is_known_system_subtype(subtype) => {}
             _ => self.counts.unknown_events += 1,
         }
         if line.content.is_string()
-            && let Some(content) = line.content.for_log()
+            && let Some(content) = line.content.text()
         {
             host.event(SessionEvent::Message {
                 role: Role::System,
@@ -462,18 +478,19 @@ impl ClaudeSession {
 
 impl Session for ClaudeSession {
     fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        let line = String::from_utf8_lossy(line);
         if source == Source::Stderr {
+            let line = String::from_utf8_lossy(line);
             keep_tail(&mut self.facts.stderr_tail, &strip_ansi(&line));
             return;
         }
-        if memchr(0x1b, line.as_bytes()).is_none() {
-            return self.read(&line, host);
+        if memchr(ESCAPE, line).is_none() {
+            return self.read(line, host);
         }
         // A burst of terminal escapes alone is no line, and no malformed one either.
+        let line = String::from_utf8_lossy(line);
         let stripped = strip_ansi(&line);
         if !stripped.trim().is_empty() {
-            self.read(&stripped, host);
+            self.read(stripped.as_bytes(), host);
         }
     }
 
@@ -510,119 +527,4 @@ impl Session for ClaudeSession {
             times: self.times,
         }
     }
-}
-
-/// The event in a line: its JSON from the start, or after a little noise that a terminal put
-/// before it.
-fn parse(line: &str) -> Option<Line<'_>> {
-    let start = memchr(b'{', line.as_bytes()).filter(|start| *start <= MAX_NOISE_BYTES)?;
-    let (noise, json) = line.split_at(start);
-    if noise.replace("^D", "").contains(char::is_alphanumeric) {
-        return None;
-    }
-    let event: Line<'_> = serde_json::from_str(json).ok()?;
-    event.kind.is_string().then_some(event)
-}
-
-/// The tool call, or in a session file the agent, that a line belongs to below the main
-/// thread.
-fn parent<'a>(line: &Line<'a>) -> Option<Cow<'a, str>> {
-    line.parent_tool_use_id.text().or_else(|| {
-        let is_sidechain = line.is_sidechain.is_true();
-        is_sidechain.then(|| line.agent_id.text().unwrap_or(Cow::Borrowed("sidechain")))
-    })
-}
-
-fn api_fault(line: &Line<'_>) -> ApiFault {
-    let words = [line.error, line.api_error_type];
-    ApiFault {
-        status: line.api_error_status.number(),
-        words: words
-            .into_iter()
-            .filter_map(|word| Some(word.text()?.into_owned()))
-            .collect(),
-    }
-}
-
-/// Stream-json tells of a retry with a status and a word, a session file with an object.
-fn retry_fault(line: &Line<'_>) -> ApiFault {
-    #[derive(serde::Deserialize)]
-    struct Nested<'a> {
-        #[serde(borrow, default)]
-        status: Field<'a>,
-    }
-    let nested: Option<Nested<'_>> = line.error.read();
-    let status = line.error_status.number();
-    ApiFault {
-        status: status.or_else(|| nested?.status.number()),
-        ..api_fault(line)
-    }
-}
-
-fn rate_limit(line: &Line<'_>, host: &mut dyn SessionHost) {
-    #[derive(serde::Deserialize)]
-    struct Info<'a> {
-        #[serde(borrow, default)]
-        status: Field<'a>,
-    }
-    let info: Option<Info<'_>> = line.rate_limit_info.read();
-    let status = info.and_then(|info| info.status.text());
-    if let Some(status) = status.filter(|status| status != "allowed") {
-        host.event(SessionEvent::Note(&format!("rate limit: {status}")));
-    }
-}
-
-fn keep_tail(tail: &mut String, line: &str) {
-    tail.push_str(line);
-    tail.push('\n');
-    let surplus = tail.len().saturating_sub(MAX_STDERR_TAIL);
-    tail.drain(..tail.ceil_char_boundary(surplus));
-}
-
-/// Types that carry nothing for the log: progress, the control protocol, and the bookkeeping
-/// of session files.
-fn is_known_without_effect(kind: &str) -> bool {
-    matches!(
-        kind,
-        "tool_progress"
-            | "tool_use_summary"
-            | "auth_status"
-            | "prompt_suggestion"
-            | "keep_alive"
-            | "control_request"
-            | "control_response"
-            | "control_cancel_request"
-            | "summary"
-            | "ai-title"
-            | "custom-title"
-            | "last-prompt"
-            | "progress"
-            | "attachment"
-            | "queue-operation"
-            | "file-history-snapshot"
-            | "tools-used"
-            | "atis-latch"
-            | "api-request"
-            | "api-request-blob"
-            | "api-request-shape"
-    )
-}
-
-fn is_known_system_subtype(subtype: &str) -> bool {
-    matches!(
-        subtype,
-        "status"
-            | "task_started"
-            | "task_progress"
-            | "task_updated"
-            | "task_notification"
-            | "thinking_tokens"
-            | "turn_duration"
-            | "stop_hook_summary"
-            | "local_command"
-            | "local_command_output"
-            | "informational"
-            | "session_state_changed"
-            | "files_persisted"
-    )
 }

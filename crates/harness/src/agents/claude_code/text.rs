@@ -46,7 +46,8 @@ impl TextReader {
     /// Take one line, without terminal escapes.
     pub(super) fn line(&mut self, line: &str, host: &mut dyn SessionHost) {
         // What a terminal shows is what was written after the last carriage return.
-        let line = line.rsplit('\r').next().unwrap_or(line).trim_end();
+        let line = line.trim_end();
+        let line = line.rsplit('\r').next().unwrap_or(line);
         if let Some((name, arguments)) = tool_call(line) {
             self.flush(host);
             self.has_spoken = true;

@@ -2,48 +2,25 @@
 //! only its messages, each counted once, and that is a lower bound.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use serde::Deserialize;
-
-use super::message::{ApiUsage, Field, Lenient, Line};
+use super::message::{ApiUsage, Field, Line};
 use crate::usage::{Figures, Usage, UsageSource, Usd};
 
 /// Blocks of one message come close together; this many messages are remembered to tell a
 /// new one from one seen before, so that memory stays flat.
-const REMEMBERED_MESSAGES: usize = 1024;
+const REMEMBERED_MESSAGES: usize = 256;
 const REMEMBERED_STREAMS: usize = 64;
 
-/// Token counts; a count that nobody gave is not zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tokens {
-    input: Option<u64>,
-    output: Option<u64>,
-    cache_read: Option<u64>,
-    cache_creation: Option<u64>,
-}
-
-impl From<&ApiUsage<'_>> for Tokens {
-    fn from(usage: &ApiUsage<'_>) -> Tokens {
-        Tokens {
-            input: usage.input_tokens.number(),
-            output: usage.output_tokens.number(),
-            cache_read: usage.cache_read_input_tokens.number(),
-            cache_creation: usage.cache_creation_input_tokens.number(),
-        }
-    }
-}
-
-impl Tokens {
-    fn zip(self, other: Tokens, with: fn(u64, u64) -> u64) -> Tokens {
+impl ApiUsage {
+    fn zip(self, other: ApiUsage, with: fn(u64, u64) -> u64) -> ApiUsage {
         let both = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(with(a, b)),
             (a, b) => a.or(b),
         };
-        Tokens {
+        ApiUsage {
             input: both(self.input, other.input),
             output: both(self.output, other.output),
             cache_read: both(self.cache_read, other.cache_read),
@@ -52,10 +29,10 @@ impl Tokens {
     }
 
     /// What `self` has more than `other`.
-    fn beyond(self, other: Tokens) -> Tokens {
+    fn beyond(self, other: ApiUsage) -> ApiUsage {
         let beyond =
             |a: Option<u64>, b: Option<u64>| a.map(|a| a.saturating_sub(b.unwrap_or_default()));
-        Tokens {
+        ApiUsage {
             input: beyond(self.input, other.input),
             output: beyond(self.output, other.output),
             cache_read: beyond(self.cache_read, other.cache_read),
@@ -88,62 +65,50 @@ impl Tokens {
     }
 }
 
-/// One model's part of the CLI's account.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ModelUsage<'a> {
-    #[serde(borrow)]
-    input_tokens: Field<'a>,
-    #[serde(borrow)]
-    output_tokens: Field<'a>,
-    #[serde(borrow)]
-    cache_read_input_tokens: Field<'a>,
-    #[serde(borrow)]
-    cache_creation_input_tokens: Field<'a>,
-    #[serde(borrow, rename = "costUSD")]
-    cost_usd: Field<'a>,
-}
+/// One model's part of the CLI's account: name, tokens, cost.
+type ModelAccount = (String, ApiUsage, Option<Usd>);
 
-impl ModelUsage<'_> {
-    fn tokens(&self) -> Tokens {
-        Tokens {
-            input: self.input_tokens.number(),
-            output: self.output_tokens.number(),
-            cache_read: self.cache_read_input_tokens.number(),
-            cache_creation: self.cache_creation_input_tokens.number(),
+fn model_account(name: &str, usage: Field<'_>) -> ModelAccount {
+    let mut tokens = ApiUsage::default();
+    let mut cost = None;
+    for (key, value) in usage.members() {
+        match &*key {
+            "inputTokens" => tokens.input = value.number(),
+            "outputTokens" => tokens.output = value.number(),
+            "cacheReadInputTokens" => tokens.cache_read = value.number(),
+            "cacheCreationInputTokens" => tokens.cache_creation = value.number(),
+            "costUSD" => cost = value.float().and_then(Usd::from_dollars),
+            _ => {}
         }
     }
-
-    fn cost(&self) -> Option<Usd> {
-        self.cost_usd.float().and_then(Usd::from_dollars)
-    }
+    (name.to_owned(), tokens, cost)
 }
 
 struct Seen {
-    message: u64,
     model: usize,
-    tokens: Tokens,
+    tokens: ApiUsage,
 }
 
 /// What a session used, as far as it has been told.
 #[derive(Default)]
 pub(super) struct Ledger {
+    recent_ids: VecDeque<u64>,
     recent: VecDeque<Seen>,
     streams: VecDeque<(u64, u64)>,
-    per_model: Vec<(String, Tokens)>,
-    total: Tokens,
-    final_models: Vec<(String, Tokens, Option<Usd>)>,
-    final_main: Tokens,
+    per_model: Vec<(String, ApiUsage)>,
+    total: ApiUsage,
+    final_models: Vec<ModelAccount>,
+    final_main: ApiUsage,
     final_cost: Option<Usd>,
 }
 
 impl Ledger {
     /// A message was seen, perhaps not for the first time. What counts is the largest of the
     /// figures given for it: the blocks of a message repeat the count at its start.
-    pub(super) fn message(&mut self, id: &str, model: &str, usage: &ApiUsage<'_>) {
+    pub(super) fn message(&mut self, id: &str, model: &str, usage: ApiUsage) {
         let id = fingerprint(id);
         let model = self.model(model);
-        self.put(id, Some(model), Tokens::from(usage));
+        self.put(id, Some(model), usage);
     }
 
     /// A message starts on the API's stream; its later events do not repeat its id.
@@ -157,35 +122,32 @@ impl Ledger {
     }
 
     /// The API's stream tells more about the message that it carries.
-    pub(super) fn stream_delta(&mut self, thread: &str, id: Option<&str>, usage: &ApiUsage<'_>) {
+    pub(super) fn stream_delta(&mut self, thread: &str, id: Option<&str>, usage: ApiUsage) {
         let thread = fingerprint(thread);
         let current = self.streams.iter().find(|(other, _)| *other == thread);
         let id = id.map(fingerprint).or(current.map(|(_, id)| *id));
         if let Some(id) = id {
-            self.put(id, None, Tokens::from(usage));
+            self.put(id, None, usage);
         }
     }
 
-    /// The CLI's final account. When there are several, the later ones include the earlier.
+    /// The CLI's own account, in a result or at the end of a session file. When there are several, the later ones include the earlier.
     pub(super) fn result(&mut self, line: &Line<'_>) {
-        let models: Option<BTreeMap<Cow<'_, str>, Lenient<ModelUsage<'_>>>> =
-            line.model_usage.read();
+        let models = line.model_usage.members();
         let models: Vec<_> = models
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, usage)| {
-                let usage = usage.0?;
-                Some((name.into_owned(), usage.tokens(), usage.cost()))
-            })
+            .iter()
+            .map(|(name, usage)| model_account(name, *usage))
             .collect();
         if !models.is_empty() {
             self.final_models = models;
         }
-        if let Some(usage) = &line.usage.0 {
-            self.final_main = Tokens::from(usage);
+        if let Some(usage) = line.usage {
+            self.final_main = usage;
         }
         let cost = line.total_cost_usd.float().and_then(Usd::from_dollars);
-        self.final_cost = cost.or(self.final_cost);
+        self.final_cost = cost
+            .or(self.final_cost)
+            .filter(|_| !line.has_unknown_cost.is_true());
     }
 
     /// Tokens in (cached ones included) and out, so far.
@@ -230,7 +192,7 @@ impl Ledger {
         let total = self
             .final_models
             .iter()
-            .fold(Tokens::default(), |sum, (_, tokens, _)| {
+            .fold(ApiUsage::default(), |sum, (_, tokens, _)| {
                 sum.zip(*tokens, u64::saturating_add)
             });
         let summed = || self.final_models.iter().map(|(_, _, cost)| *cost).sum();
@@ -249,23 +211,24 @@ impl Ledger {
     fn model(&mut self, name: &str) -> usize {
         let known = self.per_model.iter().position(|(other, _)| other == name);
         known.unwrap_or_else(|| {
-            self.per_model.push((name.to_owned(), Tokens::default()));
+            self.per_model.push((name.to_owned(), ApiUsage::default()));
             self.per_model.len() - 1
         })
     }
 
-    fn put(&mut self, message: u64, model: Option<usize>, tokens: Tokens) {
-        let seen = self.recent.iter().rposition(|seen| seen.message == message);
+    fn put(&mut self, message: u64, model: Option<usize>, tokens: ApiUsage) {
+        let seen = self.recent_ids.iter().rposition(|id| *id == message);
         let index = match (seen, model) {
             (Some(index), _) => index,
             (None, Some(model)) => {
                 if self.recent.len() == REMEMBERED_MESSAGES {
                     self.recent.pop_front();
+                    self.recent_ids.pop_front();
                 }
+                self.recent_ids.push_back(message);
                 self.recent.push_back(Seen {
-                    message,
                     model,
-                    tokens: Tokens::default(),
+                    tokens: ApiUsage::default(),
                 });
                 self.recent.len() - 1
             }

@@ -8,6 +8,7 @@ use crate::{
 };
 
 const SIGKILL: i32 = 9;
+const REFUSED: &str = "the API refused Claude Code's request";
 
 /// Everything that the verdict rests on, besides how the process ended.
 #[derive(Debug, Default)]
@@ -189,11 +190,9 @@ fn judge_failure(result: &ResultFacts) -> (Outcome, Vec<LogError>) {
             "CLAUDE_MAX_BUDGET",
             "Claude Code reached its budget",
         ),
-        _ if result.is_error && result.fault.status.is_some() => (
-            Outcome::AgentError,
-            "CLAUDE_API_ERROR",
-            "the API refused Claude Code's request",
-        ),
+        _ if result.is_error && result.fault.status.is_some() => {
+            (Outcome::AgentError, "CLAUDE_API_ERROR", REFUSED)
+        }
         _ => (
             Outcome::AgentError,
             "CLAUDE_EXECUTION_ERROR",
@@ -252,11 +251,16 @@ fn judge_cut_off(facts: &Facts, ending: &Ending) -> (Outcome, Vec<LogError>) {
 }
 
 fn judge_exit(facts: &Facts, ending: &Ending) -> (Outcome, Vec<LogError>) {
-    if let Some(fault) = &facts.api_fault
-        && let Some(outcome) = fault.outcome()
-    {
+    if let Some(fault) = &facts.api_fault {
         let said = format!(" ({})", fault.describe());
-        return one(outcome, code(outcome), infrastructure(outcome, &said));
+        return match fault.outcome() {
+            Some(outcome) => one(outcome, code(outcome), infrastructure(outcome, &said)),
+            None => one(
+                Outcome::AgentError,
+                "CLAUDE_API_ERROR",
+                format!("{REFUSED}{said}"),
+            ),
+        };
     }
     let is_clean = ending.signal.is_none() && matches!(ending.code, Some(0) | None);
     match facts.form {

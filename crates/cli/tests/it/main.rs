@@ -1,0 +1,17 @@
+//! End-to-end tests of the `proctor` binary, one program for all of them. Agents are fakes that
+//! play a script, or real CLIs in the `real_*` files.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;
+
+mod adapter;
+mod change;
+mod leaks;
+mod normalize;
+mod process;
+mod record;
+mod verdicts;

@@ -1,0 +1,226 @@
+//! Walks JSON once, without building anything: a caller descends into the members that it
+//! knows and the rest is stepped over. Most of a session is long strings that are stepped
+//! over or copied as they stand, and this does both several times faster than a parser that
+//! has to understand them.
+//!
+//! Values are checked as far as finding their end needs; whoever copies one into the log
+//! checks the rest.
+
+use memchr::memchr;
+
+const SHORT: usize = 20;
+
+/// A place in a JSON text. Every method gives `None` where the text is not what it must be.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { bytes, at: 0 }
+    }
+
+    /// The first byte of what comes next.
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        loop {
+            match *self.bytes.get(self.at)? {
+                b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    /// Nothing but white space is left.
+    pub(super) fn end(&mut self) -> Option<()> {
+        self.peek().is_none().then_some(())
+    }
+
+    /// Walk an object. `each` must take the member's value.
+    pub(super) fn members(
+        &mut self,
+        mut each: impl FnMut(&mut Cursor<'a>, &'a [u8]) -> Option<()>,
+    ) -> Option<()> {
+        self.expect(b'{')?;
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            if self.peek()? != b'"' {
+                return None;
+            }
+            let key = self.string()?;
+            self.expect(b':')?;
+            each(self, &key[1..key.len() - 1])?;
+            if self.comma_or(b'}')? == Next::End {
+                return Some(());
+            }
+        }
+    }
+
+    /// Walk a list. `each` must take the element.
+    pub(super) fn elements(
+        &mut self,
+        mut each: impl FnMut(&mut Cursor<'a>) -> Option<()>,
+    ) -> Option<()> {
+        self.expect(b'[')?;
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            each(self)?;
+            if self.comma_or(b']')? == Next::End {
+                return Some(());
+            }
+        }
+    }
+
+    /// Take any value, as it stands.
+    pub(super) fn value(&mut self) -> Option<&'a [u8]> {
+        let first = self.peek()?;
+        let start = self.at;
+        match first {
+            b'"' => return self.string(),
+            b'{' | b'[' => self.step_over()?,
+            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => self.at = self.scalar_end(),
+            _ => return None,
+        }
+        Some(&self.bytes[start..self.at])
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn comma_or(&mut self, end: u8) -> Option<Next> {
+        let byte = self.peek()?;
+        self.at += 1;
+        match byte {
+            b',' => Some(Next::Item),
+            byte if byte == end => Some(Next::End),
+            _ => None,
+        }
+    }
+
+    /// Take a string, quotes included. The cursor is at the opening quote.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        let mut at = start + 1;
+        // Keys, ids and words are short: they end before a wide search would pay.
+        let near = self.bytes.get(at..self.bytes.len().min(at + SHORT))?;
+        match near.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+            Some(end) if near[end] == b'"' => {
+                self.at = at + end + 1;
+                return Some(&self.bytes[start..self.at]);
+            }
+            _ => {}
+        }
+        loop {
+            at += memchr(b'"', self.bytes.get(at..)?)?;
+            let inside = &self.bytes[start + 1..at];
+            let backslashes = inside.iter().rev().take_while(|byte| **byte == b'\\');
+            at += 1;
+            if backslashes.count() % 2 == 0 {
+                self.at = at;
+                return Some(&self.bytes[start..at]);
+            }
+        }
+    }
+
+    /// Step over an object or a list.
+    fn step_over(&mut self) -> Option<()> {
+        let mut depth = 0_usize;
+        loop {
+            match *self.bytes.get(self.at)? {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    fn scalar_end(&self) -> usize {
+        let rest = &self.bytes[self.at..];
+        let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
+        self.at + rest.iter().position(is_end).unwrap_or(rest.len())
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Next {
+    Item,
+    End,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn walk(json: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+        let mut found = Vec::new();
+        let mut cursor = Cursor::new(json);
+        cursor.members(|cursor, key| {
+            found.push((key, cursor.value()?));
+            Some(())
+        })?;
+        cursor.end()?;
+        Some(found)
+    }
+
+    #[test]
+    fn members_are_given_as_they_stand() {
+        let json = br#" { "a" : "x\"}\\" , "b":[1,{"c":"]"}],"d":-1.5e3,"e":null,"f":{} } "#;
+        let found = walk(json).unwrap();
+        let values: Vec<_> = found.iter().map(|(_, value)| *value).collect();
+        assert_eq!(
+            values,
+            [
+                br#""x\"}\\""#.as_slice(),
+                br#"[1,{"c":"]"}]"#,
+                b"-1.5e3",
+                b"null",
+                b"{}"
+            ]
+        );
+        assert_eq!(walk(b"{}"), Some(vec![]));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_followed_by_more_is_refused() {
+        let json = br#"{"a":"x\n","b":[1,{"c":2}]}"#;
+        assert!(walk(json).is_some());
+        for end in 0..json.len() {
+            assert_eq!(walk(&json[..end]), None, "cut at {end}");
+        }
+        assert_eq!(walk(br#"{"a":1}}"#), None);
+        assert_eq!(walk(br#"{"a":1 "b":2}"#), None);
+        assert_eq!(walk(br#"{"a":"\\\"}"#), None);
+        assert_eq!(walk(br"{a:1}"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_json_object_is_walked_and_any_bytes_are_survived(
+            strings in proptest::collection::vec(".*", 0..4),
+            bytes in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let object = serde_json::json!({ "list": strings, "nested": { "of": strings } });
+            let json = serde_json::to_vec(&object).unwrap();
+            let found = walk(&json).unwrap();
+            prop_assert_eq!(found[0].1, serde_json::to_vec(&object["list"]).unwrap());
+            let _ = walk(&bytes);
+        }
+    }
+}
