@@ -227,14 +227,15 @@ fn every_link_leads_to_a_file() {
     }
 }
 
-/// The file of a test that `docs/requirements.md` names: `module::test` is in the end-to-end tests of
-/// the cli, `crates/…/file::test` anywhere.
+/// The file of a test that `docs/requirements.md` names, by its module in the end-to-end tests of the
+/// cli or by its path.
 fn file_of(module: &str) -> Utf8PathBuf {
-    if module.contains('/') {
-        root().join(format!("{module}.rs"))
+    let folder = if module.starts_with("crates/") {
+        ""
     } else {
-        root().join(format!("crates/cli/tests/it/{module}.rs"))
-    }
+        "crates/cli/tests/it"
+    };
+    root().join(folder).join(format!("{module}.rs"))
 }
 
 #[test]
