@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     claude_case, codes, command_case, context, init, install_claude, messages, print, proctor_run,
-    result, run, saved, says, session, with, write,
+    result, run, saved, says, session, with, write, write_case,
 };
 
 /// How late the end of an agent may be on a machine that is busy; the promise is one second.
@@ -474,8 +474,12 @@ fn runs_started_at_once_do_not_meet() {
         &context,
         &session(&[json!({"sleep_ms": 300}), write("new.txt", "x\n")]),
     );
+    let path = write_case(&context, &claude_case());
     let running: Vec<Running> = (0..3)
-        .map(|_| proctor_run(&context, &claude_case()).spawn())
+        .map(|_| {
+            let program = context.proctor(["run", "-c", path.as_str()]);
+            program.env("ANTHROPIC_API_KEY", "sk-ant-fake").spawn()
+        })
         .collect();
     for one in running {
         one.wait().assert_code(0);

@@ -7,9 +7,9 @@ use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
 
 use crate::support::{
-    MODEL, VERSION, claude_case, claude_with, codes, command_case, context, init, install_claude,
-    install_claude_that, messages, print, proctor_run, result, result_event, result_with, run,
-    says, says_as, session, shell, with, write,
+    MODEL, VERSION, claude_case, codes, command_case, context, init, install_claude, messages,
+    print, proctor_run, result, result_event, result_with, run, says, says_as, session, shell,
+    with, write,
 };
 
 /// Runs a fake `claude` that plays these steps.
@@ -550,23 +550,6 @@ fn model_and_version_are_those_that_answered() {
     let log: Value = serde_json::from_str(&log).unwrap();
     assert_eq!(log["model_info"]["name"], "claude-opus-4-8");
     assert_eq!(log["agent_info"]["version"], VERSION, "told by --version");
-}
-
-/// Infrastructure before the agent: not logged in means that it is not even started.
-#[test]
-fn an_agent_that_is_not_logged_in_is_not_started() {
-    let context = context();
-    install_claude_that(
-        &context,
-        r#"{"loggedIn": false}"#,
-        &[write("../started", "")],
-    );
-    let path = crate::support::write_case(&context, &claude_with(&json!({})));
-    let output = context.proctor(["run", "-c", path.as_str()]).run();
-    output.assert_code(3);
-    let record = context.record();
-    assert_eq!(record["outcome"], "auth");
-    assert!(record.get("process").is_none());
 }
 
 /// The built-in agents: the floor changes nothing, the ceiling applies the reference.
