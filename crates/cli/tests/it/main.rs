@@ -13,5 +13,6 @@ mod change;
 mod leaks;
 mod normalize;
 mod process;
+mod real_claude;
 mod record;
 mod verdicts;
