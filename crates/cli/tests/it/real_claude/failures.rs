@@ -39,6 +39,23 @@ fn refused_credentials_end_the_trial_at_the_first_refusal() {
     expect(&record, "/usage", Value::Null);
 }
 
+#[test]
+fn missing_credentials_are_found_before_the_api_is_asked() {
+    // The older one has no way to ask for them, and is run.
+    for version in [LATEST, "2.1.30"] {
+        let Some(trial) = Trial::of(version, llm::says("never")) else {
+            continue;
+        };
+        let output = trial.program(json!({})).env("ANTHROPIC_API_KEY", "").run();
+        output.assert_code(3);
+        trial.assert_tidy();
+        let record = trial.record();
+        expect(&record, "/outcome", "auth");
+        assert_eq!(codes(&record), ["CLAUDE_AUTH_FAILED"]);
+        assert!(trial.model.turns().is_empty());
+    }
+}
+
 /// The CLI goes on trying for minutes, and the trial's limit ends that: still no timeout of the
 /// agent, because it never had an answer.
 #[track_caller]

@@ -31,6 +31,13 @@ impl Trial {
         Some(Trial { ctx, model })
     }
 
+    /// Changes the script that starts the CLI.
+    fn rewrap(&self, change: impl FnOnce(String) -> String) {
+        let program = self.ctx.bin().join("claude");
+        let script = fs_err::read_to_string(&program).unwrap();
+        fs_err::write(&program, change(script)).unwrap();
+    }
+
     /// `proctor run` on a test case whose `agent.config` is this, with the prompt "do it" unless
     /// there is one. The agent may take a minute.
     fn program(&self, config: Value) -> Program {

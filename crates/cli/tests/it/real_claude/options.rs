@@ -255,6 +255,24 @@ fn nothing_of_the_user_comes_in_but_the_key() {
 }
 
 #[test]
+fn the_users_own_settings_come_in_when_that_is_asked_for() {
+    let Some(trial) = Trial::of(LATEST, llm::says("done")) else {
+        return;
+    };
+    let config = trial.ctx.home().join(".claude");
+    fs_err::create_dir_all(&config).unwrap();
+    fs_err::write(config.join("CLAUDE.md"), "Speak like a pirate.").unwrap();
+    // The CLI's own temporary files are the user's then, and stay.
+    trial
+        .program(json!({"inherit": "user"}))
+        .run()
+        .assert_code(0);
+    trial.ctx.assert_nothing_left("");
+    let asked = trial.model.turns()[0].body.to_string();
+    assert!(asked.contains("Speak like a pirate."), "{asked}");
+}
+
+#[test]
 fn sub_agents_are_in_the_sum_of_what_was_used() {
     for version in [LATEST, "2.1.30"] {
         let script = llm::delegates_then_says("count the files", "there are 7", "seven");

@@ -15,13 +15,6 @@ use serde_json::{Value, json};
 
 use super::{LATEST, Trial, codes, expect};
 
-/// Puts `change` of the wrapper that starts the CLI in its place.
-fn rewrap(trial: &Trial, change: impl FnOnce(String) -> String) {
-    let program = trial.ctx.bin().join("claude");
-    let script = fs_err::read_to_string(&program).unwrap();
-    fs_err::write(&program, change(script)).unwrap();
-}
-
 #[test]
 fn a_cli_that_is_killed_is_named_as_killed() {
     let Some(trial) = Trial::of(LATEST, Script::new([Answer::hang().forever()])) else {
@@ -75,9 +68,7 @@ fn a_wrapper_that_waits_for_the_cli_is_ended_with_it() {
     let Some(trial) = Trial::of(LATEST, Script::new([Answer::hang().forever()])) else {
         return;
     };
-    rewrap(&trial, |script| {
-        script.replace("\nexec ", "\n") + "\nexit $?\n"
-    });
+    trial.rewrap(|script| script.replace("\nexec ", "\n") + "\nexit $?\n");
     let limit = Duration::from_secs(6);
     trial.program_within(limit, json!({})).run().assert_code(1);
     trial.assert_tidy();
@@ -94,9 +85,7 @@ fn a_wrapper_that_prints_a_banner_first_costs_a_warning_only() {
     let Some(trial) = Trial::of(LATEST, llm::says("done")) else {
         return;
     };
-    rewrap(&trial, |script| {
-        script.replace("\nexec ", "\necho 'Welcome to the wrapper!'\nexec ")
-    });
+    trial.rewrap(|script| script.replace("\nexec ", "\necho 'Welcome to the wrapper!'\nexec "));
     trial.run(json!({})).assert_code(0);
     let record = trial.record();
     expect(&record, "/outcome", "completed");
@@ -179,11 +168,16 @@ for word do
 done
 exec "#
     );
-    rewrap(&trial, |script| script.replace("\nexec ", &detour));
-    let output = trial.run(json!({"transport": "websocket"}));
-    output.assert_code(0);
+    trial.rewrap(|script| script.replace("\nexec ", &detour));
+    let prompt = "write it once and once only";
+    let config = json!({"transport": "websocket", "prompt": prompt});
+    trial.run(config).assert_code(0);
     assert!(connections.try_iter().count() >= 2, "it connected again");
-    assert_eq!(trial.model.turns().len(), 2);
+    let turns = trial.model.turns();
+    assert_eq!(turns.len(), 2);
+    // A second prompt would come along with the result of the tool.
+    let asked = turns[1].body.to_string();
+    assert_eq!(asked.matches(prompt).count(), 1, "{asked}");
     let record = trial.record();
     expect(&record, "/outcome", "completed");
     expect(&record, "/diff/files_changed", 1);
