@@ -130,7 +130,7 @@ pub struct Installed {
     pub path: Utf8PathBuf,
     /// What it says its version is.
     pub version: Option<String>,
-    /// Its help text: the flags that this version takes.
+    /// Its help text: the flags that this version takes. Empty when it told none.
     pub help: String,
 }
 

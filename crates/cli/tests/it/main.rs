@@ -10,6 +10,7 @@ mod support;
 
 mod adapter;
 mod change;
+mod config;
 mod leaks;
 mod normalize;
 mod process;

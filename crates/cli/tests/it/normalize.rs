@@ -15,7 +15,9 @@ fn sessions() -> Utf8PathBuf {
 #[track_caller]
 fn normalize(context: &TestContext, file: &Utf8Path, more: &[&str]) -> Value {
     let args = ["log", "normalize", "--agent", "claude-code", file.as_str()];
-    let output = context.proctor(args.into_iter().chain(more.iter().copied())).run();
+    let output = context
+        .proctor(args.into_iter().chain(more.iter().copied()))
+        .run();
     output.assert_code(0);
     check(context, &output.stdout)
 }
@@ -84,7 +86,11 @@ fn a_clean_run_is_exact() {
 #[test]
 fn a_session_with_subagents_and_hooks_is_exact() {
     let log = recorded("02-claude-ok-subagents-hooks.jsonl");
-    assert_usage(&log, [42_583, 20_734, 63_317, 1_359_407, 75_975], 1.332_948_25);
+    assert_usage(
+        &log,
+        [42_583, 20_734, 63_317, 1_359_407, 75_975],
+        1.332_948_25,
+    );
     assert_eq!(count(&log, "tool_calls"), 137);
     assert_eq!(log["counts"]["subagent_tool_calls"], 100);
     assert_eq!(log["counts"]["hooks"], 2);
@@ -115,7 +121,10 @@ fn every_message_shape_is_understood_or_counted() {
     assert_eq!(log["counts"]["malformed_lines"], 0);
     assert_eq!(log["counts"]["unknown_events"], 0);
     assert_eq!(log["counts"]["compactions"], 1);
-    assert_eq!(log["execution"]["status"], "failed", "its last result is an error");
+    assert_eq!(
+        log["execution"]["status"], "failed",
+        "its last result is an error"
+    );
 }
 
 /// Every recorded session gives a log that fits the schema.
@@ -135,7 +144,10 @@ fn every_recorded_session_fits_the_schema() {
 fn standard_input_is_read() {
     let context = context();
     let text = fs_err::read_to_string(sessions().join("00-claude-2.1.197-hello.jsonl")).unwrap();
-    let output = context.proctor(["log", "normalize", "-"]).stdin(&text).run();
+    let output = context
+        .proctor(["log", "normalize", "-"])
+        .stdin(&text)
+        .run();
     output.assert_code(0);
     let log = check(&context, &output.stdout);
     assert_usage(&log, [2000, 100, 2100, 600, 400], 0.0153);
@@ -155,7 +167,10 @@ fn plain_text_with_colours_is_read() {
     assert_eq!(log["usage"]["total_tokens"], 300);
     assert_eq!(log["usage"]["source"], "text");
     let call = &log["tool_calls"][0];
-    assert_eq!((&call["name"], &call["arguments"]), (&json!("read_file"), &json!("test.ts")));
+    assert_eq!(
+        (&call["name"], &call["arguments"]),
+        (&json!("read_file"), &json!("test.ts"))
+    );
     assert!(log["messages"].to_string().contains("red words"));
 }
 
@@ -207,7 +222,9 @@ fn any_bytes_give_a_log() {
 fn an_agent_without_output_is_refused_with_those_that_have_some() {
     let context = context();
     for agent in ["nobody", "null"] {
-        let output = context.proctor(["log", "normalize", "--agent", agent, "x"]).run();
+        let output = context
+            .proctor(["log", "normalize", "--agent", agent, "x"])
+            .run();
         output.assert_code(2);
         assert!(output.stderr.contains("claude-code"), "{output}");
     }

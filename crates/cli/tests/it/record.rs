@@ -25,16 +25,29 @@ fn check_files(context: &TestContext, outcome: &str) {
     assert_eq!(results["agent"]["exit_code"], log["execution"]["exit_code"]);
     for error in record["errors"].as_array().unwrap() {
         let code = error["code"].as_str().unwrap();
-        assert!(code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'), "{code}");
+        assert!(
+            code.bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte == b'_'),
+            "{code}"
+        );
         assert!(error["timestamp"].is_string(), "{error}");
     }
     let is_success = outcome == "completed";
     assert_eq!(log["execution"]["status"] == "success", is_success);
-    assert_eq!(log["errors"].as_array().unwrap().is_empty(), is_success, "{log:#}");
+    assert_eq!(
+        log["errors"].as_array().unwrap().is_empty(),
+        is_success,
+        "{log:#}"
+    );
 }
 
 fn failed(fields: &Value) -> Vec<Value> {
-    vec![init(), says("m-1", "x"), result_with(fields), json!({"exit": 1})]
+    vec![
+        init(),
+        says("m-1", "x"),
+        result_with(fields),
+        json!({"exit": 1}),
+    ]
 }
 
 /// SC-003, CR-3.1: the outcomes that an agent's own output brings about.
@@ -44,7 +57,10 @@ fn files_of_every_outcome_of_the_agent_fit_their_schemas() {
     let broke = json!({"is_error": true, "result": "Credit balance is too low"});
     let cases = [
         ("completed", session(&[write("a", "x\n")])),
-        ("gave_up", failed(&json!({"subtype": "error_max_turns", "is_error": true}))),
+        (
+            "gave_up",
+            failed(&json!({"subtype": "error_max_turns", "is_error": true})),
+        ),
         ("agent_error", vec![init(), json!({"exit": 3})]),
         ("auth", api(401)),
         ("rate_limit", api(429)),
@@ -81,7 +97,10 @@ fn files_of_every_other_outcome_fit_their_schemas() {
 
 fn timed_out() -> TestContext {
     let context = context();
-    install_claude(&context, &[init(), says("m-1", "x"), json!({"sleep_ms": 60_000})]);
+    install_claude(
+        &context,
+        &[init(), says("m-1", "x"), json!({"sleep_ms": 60_000})],
+    );
     run(&context, &with(&claude_case(), &json!({"timeout": 500}))).assert_code(1);
     context
 }
@@ -89,9 +108,18 @@ fn timed_out() -> TestContext {
 fn interrupted() -> TestContext {
     let context = context();
     let busy = saved(&context, "busy");
-    install_claude(&context, &[init(), write(busy.as_str(), ""), json!({"sleep_ms": 60_000})]);
+    install_claude(
+        &context,
+        &[
+            init(),
+            write(busy.as_str(), ""),
+            json!({"sleep_ms": 60_000}),
+        ],
+    );
     let running = proctor_run(&context, &claude_case()).spawn();
-    wait_until(std::time::Duration::from_secs(30), "the agent", || busy.exists());
+    wait_until(std::time::Duration::from_secs(30), "the agent", || {
+        busy.exists()
+    });
     running.signal(Signal::INT);
     running.wait().assert_code(130);
     context
@@ -102,9 +130,18 @@ fn interrupted() -> TestContext {
 fn the_first_record_fits_its_schema() {
     let context = context();
     let busy = saved(&context, "busy");
-    install_claude(&context, &[init(), write(busy.as_str(), ""), json!({"sleep_ms": 60_000})]);
+    install_claude(
+        &context,
+        &[
+            init(),
+            write(busy.as_str(), ""),
+            json!({"sleep_ms": 60_000}),
+        ],
+    );
     let running = proctor_run(&context, &claude_case()).spawn();
-    wait_until(std::time::Duration::from_secs(30), "the agent", || busy.exists());
+    wait_until(std::time::Duration::from_secs(30), "the agent", || {
+        busy.exists()
+    });
     let record = context.record();
     schema(&context, "record").assert_valid(&record);
     assert_eq!(record["outcome"], "interrupted");
@@ -138,7 +175,10 @@ fn the_schema_of_test_cases_fits_test_cases() {
     schema.assert_valid(&command_case("agent"));
     let typo = with(&claude_case(), &json!({"evaluator": []}));
     assert!(!schema.is_valid(&typo));
-    let typo = with(&claude_case(), &json!({"agent": {"config": {"promt": "x"}}}));
+    let typo = with(
+        &claude_case(),
+        &json!({"agent": {"config": {"promt": "x"}}}),
+    );
     assert!(!schema.is_valid(&typo));
 }
 
@@ -151,16 +191,17 @@ fn json_output_is_one_object() {
     output.assert_code(0);
     assert_eq!(output.stderr, "");
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
-    let keys = |value: &Value| -> Vec<String> {
-        value.as_object().unwrap().keys().cloned().collect()
-    };
+    let keys =
+        |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
     assert_eq!(keys(&summary), ["run_dir", "run_id", "status", "trials"]);
     assert_eq!(summary["run_dir"], context.only_run_dir().as_str());
     assert_eq!(summary["status"], "passed");
     let trial = &summary["trials"][0];
     assert_eq!(
         keys(trial),
-        ["agent", "cost_usd", "outcome", "record", "status", "task", "trial", "usage"]
+        [
+            "agent", "cost_usd", "outcome", "record", "status", "task", "trial", "usage"
+        ]
     );
     assert_eq!(trial["agent"], "claude-code");
     assert_eq!(trial["task"], "case");
@@ -170,7 +211,9 @@ fn json_output_is_one_object() {
     assert!(Utf8Path::new(trial["record"].as_str().unwrap()).is_file());
     // Unknown is null.
     context.install_fake("agent", &json!([]));
-    let output = proctor_run(&context, &command_case("agent")).arg("--json").run();
+    let output = proctor_run(&context, &command_case("agent"))
+        .arg("--json")
+        .run();
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(summary["trials"][0]["usage"], Value::Null);
     assert_eq!(summary["trials"][0]["cost_usd"], Value::Null);
@@ -194,7 +237,9 @@ fn list(root: &Utf8Path, folder: &Utf8Path, found: &mut Vec<String>) {
         } else {
             let name = entry.path().strip_prefix(root).unwrap().to_string();
             let masked = name.split_once("terminal-output-");
-            found.push(masked.map_or(name.clone(), |(before, _)| format!("{before}terminal-output-*")));
+            found.push(masked.map_or(name.clone(), |(before, _)| {
+                format!("{before}terminal-output-*")
+            }));
         }
     }
 }
@@ -214,7 +259,10 @@ fn the_folder_of_a_run_has_its_layout() {
     run(&context, &case).assert_code(0);
     let folder = context.only_run_dir();
     assert_eq!(folder.parent().unwrap(), context.root().join("runs"));
-    assert!(folder.file_name().unwrap().starts_with("my-run-"), "{folder}");
+    assert!(
+        folder.file_name().unwrap().starts_with("my-run-"),
+        "{folder}"
+    );
     let expected = [
         ".lock",
         "artifacts/claude-code-logs/terminal-output-*",
@@ -233,8 +281,17 @@ fn the_folder_of_a_run_has_its_layout() {
     assert_eq!(files(&folder), expected);
     let results = context.results();
     assert_eq!(results["artifacts"]["agent_log"], "youbencha-log.json");
-    for path in results["artifacts"]["evaluator_artifacts"].as_array().unwrap() {
-        assert!(folder.join("artifacts").join(path.as_str().unwrap()).is_file(), "{path}");
+    for path in results["artifacts"]["evaluator_artifacts"]
+        .as_array()
+        .unwrap()
+    {
+        assert!(
+            folder
+                .join("artifacts")
+                .join(path.as_str().unwrap())
+                .is_file(),
+            "{path}"
+        );
     }
 }
 
@@ -242,7 +299,9 @@ fn the_folder_of_a_run_has_its_layout() {
 fn workspaces_can_be_deleted_and_artifacts_stay() {
     let context = context();
     install_claude(&context, &session(&[]));
-    let output = proctor_run(&context, &claude_case()).arg("--delete-workspace").run();
+    let output = proctor_run(&context, &claude_case())
+        .arg("--delete-workspace")
+        .run();
     output.assert_code(0);
     assert!(!context.only_run_dir().join("src-modified").exists());
     assert_eq!(context.record()["status"], "passed");
@@ -256,7 +315,10 @@ fn a_folder_that_cannot_be_written_is_found_before_the_agent_starts() {
     install_claude(&context, &session(&[write(started.as_str(), "")]));
     fs_err::write(context.root().join("cases/file"), "").unwrap();
     for place in ["file", "file/below", "/proc/nowhere"] {
-        let output = run(&context, &with(&claude_case(), &json!({"workspace_dir": place})));
+        let output = run(
+            &context,
+            &with(&claude_case(), &json!({"workspace_dir": place})),
+        );
         output.assert_code(2);
         assert!(output.stderr.contains("cannot write to"), "{output}");
         assert!(output.stderr.contains("workspace_dir"), "{output}");
@@ -269,15 +331,26 @@ fn a_folder_that_cannot_be_written_is_found_before_the_agent_starts() {
 fn a_missing_folder_is_made() {
     let context = context();
     install_claude(&context, &session(&[]));
-    let case = with(&claude_case(), &json!({"workspace_dir": "../not/there/yet"}));
+    let case = with(
+        &claude_case(),
+        &json!({"workspace_dir": "../not/there/yet"}),
+    );
     run(&context, &case).assert_code(0);
-    assert!(context.only_run_dir().starts_with(context.root().join("not/there/yet")));
+    assert!(
+        context
+            .only_run_dir()
+            .starts_with(context.root().join("not/there/yet"))
+    );
 }
 
 /// Git in a folder.
 fn git<'a>(context: &TestContext, folder: &Utf8Path, args: &[&'a str]) -> Output {
-    let all = ["-C", folder.as_str()].into_iter().chain(args.iter().copied());
-    context.program("/usr/bin/git".into(), all.collect::<Vec<&str>>()).run()
+    let all = ["-C", folder.as_str()]
+        .into_iter()
+        .chain(args.iter().copied());
+    context
+        .program("/usr/bin/git".into(), all.collect::<Vec<&str>>())
+        .run()
 }
 
 /// Case 31: the workspace is one commit without remotes, without history, without other objects.
@@ -294,7 +367,13 @@ fn the_workspace_has_one_commit_and_no_past() {
     install_claude(&context, &session(&[]));
     run(&context, &claude_case()).assert_code(0);
     let workspace = context.only_run_dir().join("src-modified");
-    let out = |args: &[&str]| git(&context, &workspace, args).assert_code(0).stdout.trim().to_owned();
+    let out = |args: &[&str]| {
+        git(&context, &workspace, args)
+            .assert_code(0)
+            .stdout
+            .trim()
+            .to_owned()
+    };
     assert_eq!(out(&["rev-list", "--all", "--count"]), "1");
     assert_eq!(out(&["remote"]), "");
     assert_eq!(out(&["tag"]), "");
@@ -306,7 +385,11 @@ fn the_workspace_has_one_commit_and_no_past() {
     let found = git(&context, &workspace, &["cat-file", "-e", &secret]);
     assert_ne!(found.code, Some(0));
     let found = git(&context, &workspace, &["cat-file", "-e", &head]);
-    assert_ne!(found.code, Some(0), "not even the commit itself, with its parents' ids");
+    assert_ne!(
+        found.code,
+        Some(0),
+        "not even the commit itself, with its parents' ids"
+    );
     assert_eq!(context.record()["task"]["commit"], head);
 }
 
@@ -315,7 +398,10 @@ fn the_workspace_has_one_commit_and_no_past() {
 fn workspace_of(context: &TestContext, fields: &Value) -> Vec<String> {
     install_claude(context, &session(&[]));
     let dir = format!("../runs/{}", context.run_dirs().len());
-    let case = with(&with(&claude_case(), fields), &json!({"workspace_dir": dir}));
+    let case = with(
+        &with(&claude_case(), fields),
+        &json!({"workspace_dir": dir}),
+    );
     run(context, &case).assert_code(0);
     let parent = context.root().join("cases").join(dir);
     let run_dir: Vec<Utf8PathBuf> = parent
@@ -344,14 +430,26 @@ fn a_branch_a_commit_a_url_a_folder_can_be_the_source() {
     assert_eq!(workspace_of(&context, &json!({"repo": url})), main);
     let feature = workspace_of(&context, &json!({"repo": url, "branch": "feature"}));
     assert_eq!(feature, ["README.md", "feature.txt", "sub/second.txt"]);
-    assert_eq!(workspace_of(&context, &json!({"commit": first})), ["README.md"]);
+    assert_eq!(
+        workspace_of(&context, &json!({"commit": first})),
+        ["README.md"]
+    );
     let lost = workspace_of(&context, &json!({"branch": "main", "commit": lost}));
-    assert_eq!(lost, ["README.md", "feature.txt", "lost.txt", "sub/second.txt"]);
-    assert_eq!(workspace_of(&context, &json!({"repo": "../repo/sub"})), ["second.txt"]);
+    assert_eq!(
+        lost,
+        ["README.md", "feature.txt", "lost.txt", "sub/second.txt"]
+    );
+    assert_eq!(
+        workspace_of(&context, &json!({"repo": "../repo/sub"})),
+        ["second.txt"]
+    );
     let folder = context.root().join("cases/plain/deep");
     fs_err::create_dir_all(&folder).unwrap();
     fs_err::write(folder.join("a.txt"), "x\n").unwrap();
-    assert_eq!(workspace_of(&context, &json!({"repo": "plain"})), ["deep/a.txt"]);
+    assert_eq!(
+        workspace_of(&context, &json!({"repo": "plain"})),
+        ["deep/a.txt"]
+    );
 }
 
 /// The user's own checkout is never touched: not its files, not its index, not its stash.
@@ -362,10 +460,21 @@ fn the_users_checkout_is_never_touched() {
     fs_err::write(repo.path().join("README.md"), "edited\n").unwrap();
     fs_err::write(repo.path().join("untracked.txt"), "mine\n").unwrap();
     repo.git(["add", "README.md"]);
-    let before = (repo.git(["status", "--porcelain"]), repo.git(["ls-files", "-s"]), repo.git(["for-each-ref"]));
-    install_claude(&context, &session(&[shell("test \"$(cat README.md)\" = '# Fixture'")]));
+    let before = (
+        repo.git(["status", "--porcelain"]),
+        repo.git(["ls-files", "-s"]),
+        repo.git(["for-each-ref"]),
+    );
+    install_claude(
+        &context,
+        &session(&[shell("test \"$(cat README.md)\" = '# Fixture'")]),
+    );
     run(&context, &claude_case()).assert_code(0);
-    let after = (repo.git(["status", "--porcelain"]), repo.git(["ls-files", "-s"]), repo.git(["for-each-ref"]));
+    let after = (
+        repo.git(["status", "--porcelain"]),
+        repo.git(["ls-files", "-s"]),
+        repo.git(["for-each-ref"]),
+    );
     assert_eq!(before, after);
 }
 
@@ -378,8 +487,11 @@ fn a_source_that_is_not_there_is_a_usage_error() {
     for (fields, said) in [
         (json!({"branch": "no-such-branch"}), "no-such-branch"),
         (json!({"commit": "deadbeef"}), "deadbeef"),
-        (json!({"repo": "../nowhere"}), "does not exist"),
-        (json!({"repo": "plain", "branch": "main"}), "not a git repository"),
+        (json!({"repo": "../nowhere"}), "there is no folder"),
+        (
+            json!({"repo": "plain", "branch": "main"}),
+            "not a git repository",
+        ),
     ] {
         let output = run(&context, &with(&claude_case(), &fields));
         output.assert_code(2);
@@ -393,7 +505,10 @@ fn a_source_that_is_not_there_is_a_usage_error() {
 fn a_repo_that_cannot_be_fetched_is_infrastructure() {
     let context = context();
     install_claude(&context, &session(&[]));
-    let case = with(&claude_case(), &json!({"repo": "http://127.0.0.1:9/repo.git"}));
+    let case = with(
+        &claude_case(),
+        &json!({"repo": "http://127.0.0.1:9/repo.git"}),
+    );
     run(&context, &case).assert_code(3);
     check_files(&context, "network");
 }
@@ -434,8 +549,19 @@ fn the_record_says_what_was_run() {
     // The SHA-256 of "do it".
     assert_eq!(record["task"]["prompt_hash"].as_str().unwrap().len(), 64);
     assert_eq!(record["task"]["config_hash"].as_str().unwrap().len(), 64);
-    assert_eq!(record["process"]["argv"][0], context.bin().join("claude").as_str());
-    assert!(record["process"]["resources"]["max_rss_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(
+        record["process"]["argv"][0],
+        context.bin().join("claude").as_str()
+    );
+    assert!(
+        record["process"]["resources"]["max_rss_bytes"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
     assert_eq!(record["host"]["os"], "linux");
-    assert_eq!(record["agent"]["program"], context.bin().join("claude").as_str());
+    assert_eq!(
+        record["agent"]["program"],
+        context.bin().join("claude").as_str()
+    );
 }

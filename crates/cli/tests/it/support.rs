@@ -254,7 +254,11 @@ impl Schema {
     /// Panics with all that does not fit.
     #[track_caller]
     pub fn assert_valid(&self, document: &Value) {
-        let errors: Vec<String> = self.0.iter_errors(document).map(|error| error.to_string()).collect();
+        let errors: Vec<String> = self
+            .0
+            .iter_errors(document)
+            .map(|error| error.to_string())
+            .collect();
         assert!(errors.is_empty(), "{errors:#?}\n{document:#}");
     }
 }

@@ -259,6 +259,24 @@ fn infrastructure_is_classed_and_not_judged() {
     }
 }
 
+/// What is no event is skipped with a warning and counted; what is new is counted.
+#[test]
+fn malformed_lines_and_unknown_events_are_counted() {
+    let context = check(
+        &session(&[
+            print("npm WARN deprecated\n{\"type\": \"assist\n"),
+            json!({"line": {"type": "brand_new_event", "payload": [1, 2]}}),
+        ]),
+        0,
+        "completed",
+        Some("CLAUDE_MALFORMED_LINE"),
+    );
+    let log = context.log();
+    assert_eq!(log["counts"]["malformed_lines"], 2);
+    assert_eq!(log["counts"]["unknown_events"], 1);
+    assert!(messages(&log).contains("npm WARN deprecated"), "{log:#}");
+}
+
 /// An agent that talks about 401 and rate limits has neither.
 #[test]
 fn words_in_the_output_are_no_evidence() {

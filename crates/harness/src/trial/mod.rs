@@ -52,28 +52,28 @@ pub struct Context<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// The repo is not what the test case says.
-    #[error("{config_file}: {source}")]
+    #[error("{config_file}: {problem}")]
     Source {
         /// The test case.
         config_file: Utf8PathBuf,
         /// What is wrong.
-        source: SourceError,
+        problem: SourceError,
     },
     /// The prompt file is not what the test case says.
-    #[error("{config_file}: {source}")]
+    #[error("{config_file}: {problem}")]
     Prompt {
         /// The test case.
         config_file: Utf8PathBuf,
         /// What is wrong.
-        source: PromptFileError,
+        problem: PromptFileError,
     },
     /// The agent cannot be launched as configured.
-    #[error("{config_file}: {source}")]
+    #[error("{config_file}: {problem}")]
     Launch {
         /// The test case.
         config_file: Utf8PathBuf,
         /// What is wrong.
-        source: LaunchError,
+        problem: LaunchError,
     },
     /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
@@ -88,10 +88,10 @@ impl TrialError {
     pub fn hint(&self) -> Option<String> {
         match self {
             TrialError::Source {
-                source: SourceError::UnknownRevision { .. },
+                problem: SourceError::UnknownRevision { .. },
                 ..
             } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
-            TrialError::Launch { source, .. } => source.hint.clone(),
+            TrialError::Launch { problem, .. } => problem.hint.clone(),
             TrialError::Folder(_) => {
                 Some("choose a folder that you may write to with `workspace_dir`".to_owned())
             }

@@ -80,9 +80,9 @@ impl Trial<'_> {
                 reference: reference.as_deref(),
                 definitions: &definitions,
             })
-            .map_err(|source| TrialError::Launch {
+            .map_err(|problem| TrialError::Launch {
                 config_file: self.plan.case.config_file().to_owned(),
-                source,
+                problem,
             })?;
         for (path, bytes) in &launch.files {
             fs::write(path, bytes)?;
@@ -204,7 +204,7 @@ impl Trial<'_> {
         }
         NotRun::Usage(TrialError::Source {
             config_file: self.plan.case.config_file().to_owned(),
-            source,
+            problem: source,
         })
     }
 
@@ -213,9 +213,9 @@ impl Trial<'_> {
             None => return Ok(String::new()),
             Some(PromptSource::Text(text)) => text.clone(),
             Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file)
-                .map_err(|source| TrialError::Prompt {
+                .map_err(|problem| TrialError::Prompt {
                     config_file: self.plan.case.config_file().to_owned(),
-                    source,
+                    problem,
                 })?,
         };
         self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
