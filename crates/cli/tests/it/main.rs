@@ -14,5 +14,6 @@ mod config;
 mod leaks;
 mod normalize;
 mod process;
+mod real_claude;
 mod record;
 mod verdicts;
