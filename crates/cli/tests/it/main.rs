@@ -16,6 +16,7 @@ mod leaks;
 mod normalize;
 mod process;
 mod prompts;
+mod real_claude;
 mod record;
 mod screens;
 mod verdicts;
