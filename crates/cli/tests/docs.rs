@@ -1,6 +1,11 @@
 //! What the README, `docs/` and `examples/` say is true: their YAML is valid, their commands exist,
 //! their links lead somewhere, and the tests they name are there.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::outcome::Outcome;
 use proctor_testkit::{Output, TestContext};
