@@ -1,5 +1,10 @@
-//! What the README and `docs/` say is true: their YAML is valid, their commands exist, their links
-//! lead somewhere, and the tests they name are there.
+//! What the README, `docs/` and `examples/` say is true: their YAML is valid, their commands exist,
+//! their links lead somewhere, and the tests they name are there.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::outcome::Outcome;
@@ -28,6 +33,7 @@ fn pages() -> Vec<Utf8PathBuf> {
         root().join("README.md"),
         root().join("ARCHITECTURE.md"),
         root().join("CONTRIBUTING.md"),
+        root().join("examples/README.md"),
     ];
     let mut folders = vec![root().join("docs")];
     while let Some(folder) = folders.pop() {
@@ -137,6 +143,21 @@ fn every_yaml_example_is_valid() {
         let _ = std::fs::remove_file(settings);
     }
     assert!(examples > 8, "only {examples} examples were found");
+}
+
+#[test]
+fn every_example_is_valid_and_the_quickstart_passes() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let examples = root().join("examples").canonicalize_utf8().unwrap();
+    for name in ["quickstart", "claude-code"] {
+        let folder = examples.join(name);
+        let output = context.proctor(["validate", folder.as_str()]).run();
+        output.assert_code(0);
+    }
+    let quickstart = examples.join("quickstart");
+    let output = context.proctor(["run", quickstart.as_str()]).run();
+    output.assert_code(0);
+    assert!(output.stdout.contains("2 passed, 0 failed"), "{output}");
 }
 
 #[test]
