@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 /// Run coding agents on tasks, watch them, and judge what they did.
 #[derive(Debug, Parser)]
 #[command(
+    name = "proctor",
     version,
     max_term_width = 100,
     after_help = "Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing to judge · 130 interrupted"

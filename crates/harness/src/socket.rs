@@ -9,10 +9,13 @@ use tokio::{
     sync::mpsc,
     task::JoinSet,
 };
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{Message, protocol::WebSocketConfig};
 
 /// Frames that may wait for their reader before the agent has to.
 const WAITING_FRAMES: usize = 64;
+
+/// A frame may hold several lines; one that is larger breaks the connection.
+const MAX_FRAME_BYTES: usize = 64 << 20;
 
 /// What came in.
 #[derive(Debug)]
@@ -81,7 +84,11 @@ async fn converse(
     events: &mpsc::Sender<SocketEvent>,
     replies: &mut mpsc::UnboundedReceiver<Vec<u8>>,
 ) -> Option<()> {
-    let Ok(connection) = tokio_tungstenite::accept_async(stream).await else {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_FRAME_BYTES))
+        .max_frame_size(Some(MAX_FRAME_BYTES));
+    let Ok(connection) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await
+    else {
         return Some(());
     };
     events.send(SocketEvent::Opened).await.ok()?;

@@ -83,6 +83,7 @@ pub enum ExpectedSource {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Output")]
+#[expect(clippy::struct_field_names, reason = "users write the unit")]
 pub struct OutputAsWritten {
     /// Bytes of the transcript; more is cut off with a marker. Default 10485760.
     #[schemars(range(min = 1))]
@@ -90,6 +91,9 @@ pub struct OutputAsWritten {
     /// Bytes of each raw stream; more is counted, not written. Default 1073741824.
     #[schemars(range(min = 1))]
     pub raw_bytes: Option<u64>,
+    /// Bytes of both streams together at which the agent is ended. Default: no limit.
+    #[schemars(range(min = 1))]
+    pub max_bytes: Option<u64>,
 }
 
 /// A test case that is in order.
@@ -152,6 +156,8 @@ pub struct OutputLimits {
     pub transcript_bytes: u64,
     /// Bytes of each raw stream.
     pub raw_bytes: u64,
+    /// Bytes of both streams together at which the agent is ended.
+    pub max_bytes: Option<u64>,
 }
 
 /// Read a test case. Whatever can be found wrong in one go is in the error.
@@ -259,6 +265,7 @@ fn resolve(
         output: OutputLimits {
             transcript_bytes: output.transcript_bytes.unwrap_or(DEFAULT_TRANSCRIPT_BYTES),
             raw_bytes: output.raw_bytes.unwrap_or(DEFAULT_RAW_BYTES),
+            max_bytes: output.max_bytes,
         },
         folder,
         config_hash: source.hash(),
@@ -423,6 +430,7 @@ impl<'a> Checks<'a> {
         for (key, value) in [
             ("transcript_bytes", output.transcript_bytes),
             ("raw_bytes", output.raw_bytes),
+            ("max_bytes", output.max_bytes),
         ] {
             if value == Some(0) {
                 let message = format!("`{key}` must be at least 1");

@@ -26,6 +26,7 @@ impl Trial<'_> {
             limits: Limits {
                 wall: case.timeout,
                 idle: case.idle_timeout,
+                output: case.output.max_bytes,
                 ..Limits::default()
             },
             paths: CapturePaths {
@@ -94,9 +95,9 @@ impl Trial<'_> {
                 .push(LogError::new("SANDBOX_FAILED", chain(&error)));
         }
         if ending.ended_by == Some(EndedBy::Session) && conclusion.outcome == Outcome::Completed {
-            self.record.notes.push(
-                "the agent gave its result and then did not end by itself; it was ended".to_owned(),
-            );
+            self.record
+                .notes
+                .push("the agent's process was ended after it had given its result".to_owned());
         }
         for leak in &report.leaked {
             self.record.notes.push(format!(
