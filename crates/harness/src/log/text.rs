@@ -1,9 +1,9 @@
 //! How text gets into the log: as a JSON string without terminal escapes, copied as it
 //! stands in the agent's JSON wherever nothing in it has to change.
 
-use std::{borrow::Cow, io, sync::LazyLock};
+use std::{borrow::Cow, io};
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 use serde::{
     Deserialize,
     de::{Deserializer, Visitor},
@@ -12,9 +12,6 @@ use serde::{
 use crate::session::Text;
 
 const ESCAPE: u8 = 0x1b;
-
-static UNICODE_ESCAPE: LazyLock<memmem::Finder<'static>> =
-    LazyLock::new(|| memmem::Finder::new(b"\\u"));
 
 /// Write `text` as one JSON string literal.
 pub(super) fn write_text(out: &mut dyn io::Write, text: Text<'_>) -> io::Result<()> {
@@ -36,50 +33,30 @@ fn write_plain(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
 /// ESC, or half of a surrogate pair, or when it is not well-formed, which strict readers
 /// refuse.
 fn is_copyable(literal: &[u8]) -> bool {
-    UNICODE_ESCAPE.find_iter(literal).all(|at| {
-        let Some(hex) = literal.get(at + 2..at + 6) else {
-            return false;
-        };
-        let is_escape = hex.eq_ignore_ascii_case(b"001b");
-        let is_surrogate = hex[0].eq_ignore_ascii_case(&b'd') && hex[1] > b'7';
-        hex.iter().all(u8::is_ascii_hexdigit) && !is_escape && !is_surrogate
-    }) && (looks_well_formed(literal) || is_well_formed(literal))
-}
-
-/// No control characters, and every backslash with something after it that it may escape.
-/// The second of two backslashes is taken for a first one, so that a good literal may look
-/// bad; a bad one never looks good. Whole chunks without an early way out let the compiler use wide registers.
-fn looks_well_formed(literal: &[u8]) -> bool {
-    let next = &literal[1.min(literal.len())..];
-    let mut chunks = literal.chunks(128).zip(next.chunks(128));
-    chunks.all(|(bytes, next)| {
-        let bad = bytes.iter().zip(next).map(|(byte, next)| {
-            let can_be_escaped = u8::from(*next == b'n')
-                | u8::from(*next == b'"')
-                | u8::from(*next == b'\\')
-                | u8::from(*next == b't')
-                | u8::from(*next == b'r')
-                | u8::from(*next == b'u')
-                | u8::from(*next == b'/')
-                | u8::from(*next == b'b')
-                | u8::from(*next == b'f');
-            u8::from(*byte < b' ') | (u8::from(*byte == b'\\') & (1 - can_be_escaped))
-        });
-        bad.fold(0, |found, bad| found | bad) == 0
-    })
-}
-
-/// The same, exactly. Unicode escapes have been looked at before.
-fn is_well_formed(literal: &[u8]) -> bool {
     let mut rest = literal;
     while let Some(at) = memchr(b'\\', rest) {
-        let escaped = rest.get(at + 1).copied().unwrap_or_default();
-        if !b"nt\"\\ru/bf".contains(&escaped) {
-            return false;
+        match rest.get(at + 1) {
+            Some(b'n' | b't' | b'"' | b'\\' | b'r' | b'/' | b'b' | b'f') => {}
+            Some(b'u') if is_copyable_escape(rest.get(at + 2..at + 6)) => {}
+            _ => return false,
         }
         rest = &rest[at + 2..];
     }
-    literal.iter().all(|byte| *byte >= b' ')
+    !has_control_characters(literal)
+}
+
+fn is_copyable_escape(hex: Option<&[u8]>) -> bool {
+    hex.is_some_and(|hex| {
+        let is_escape = hex.eq_ignore_ascii_case(b"001b");
+        let is_surrogate = hex[0].eq_ignore_ascii_case(&b'd') && hex[1] > b'7';
+        hex.iter().all(u8::is_ascii_hexdigit) && !is_escape && !is_surrogate
+    })
+}
+
+fn has_control_characters(bytes: &[u8]) -> bool {
+    // Whole chunks without an early way out let the compiler use wide registers.
+    let mut chunks = bytes.chunks(256);
+    chunks.any(|chunk| chunk.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < b' ')
 }
 
 /// `text` without terminal escapes.
@@ -118,7 +95,11 @@ impl<'de> Deserialize<'de> for Lossy {
                 out.write_str("a string")
             }
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
-                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+                // Checking first is much faster, and nearly always enough.
+                Ok(Lossy(match simdutf8::basic::from_utf8(bytes) {
+                    Ok(text) => text.to_owned(),
+                    Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+                }))
             }
         }
         deserializer.deserialize_bytes(Bytes)

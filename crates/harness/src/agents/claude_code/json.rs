@@ -8,7 +8,8 @@
 
 use memchr::memchr;
 
-const SHORT: usize = 20;
+/// So many words of eight bytes are looked at one by one before a wide search pays.
+const NEAR_WORDS: usize = 6;
 
 /// A place in a JSON text. Every method gives `None` where the text is not what it must be.
 pub(super) struct Cursor<'a> {
@@ -108,21 +109,11 @@ impl<'a> Cursor<'a> {
     fn string(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         let mut at = start + 1;
-        // Keys, ids and words are short: they end before a wide search would pay.
-        let near = self.bytes.get(at..self.bytes.len().min(at + SHORT))?;
-        match near.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-            Some(end) if near[end] == b'"' => {
-                self.at = at + end + 1;
-                return Some(&self.bytes[start..self.at]);
-            }
-            _ => {}
-        }
         loop {
-            at += memchr(b'"', self.bytes.get(at..)?)?;
+            at += find_quote(self.bytes.get(at..)?)?;
             let inside = &self.bytes[start + 1..at];
-            let backslashes = inside.iter().rev().take_while(|byte| **byte == b'\\');
             at += 1;
-            if backslashes.count() % 2 == 0 {
+            if !inside.ends_with(b"\\") || !ends_in_escape(inside) {
                 self.at = at;
                 return Some(&self.bytes[start..at]);
             }
@@ -154,6 +145,29 @@ impl<'a> Cursor<'a> {
         let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
         self.at + rest.iter().position(is_end).unwrap_or(rest.len())
     }
+}
+
+/// Whether the last of the backslashes at the end escapes what follows.
+fn ends_in_escape(text: &[u8]) -> bool {
+    let backslashes = text.iter().rev().take_while(|byte| **byte == b'\\');
+    backslashes.count() % 2 == 1
+}
+
+/// Where the next quote is. Keys, ids and words end soon, and in JSON within JSON the next
+/// quote is never far.
+fn find_quote(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    let (words, _) = bytes.as_chunks::<8>();
+    let near = &words[..words.len().min(NEAR_WORDS)];
+    for (index, word) in near.iter().enumerate() {
+        let quotes_are_zero = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'"'));
+        let found = quotes_are_zero.wrapping_sub(ONES) & !quotes_are_zero & (ONES << 7);
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let far = near.len() * 8;
+    memchr(b'"', &bytes[far..]).map(|at| far + at)
 }
 
 #[derive(PartialEq, Eq)]

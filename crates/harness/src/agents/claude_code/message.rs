@@ -50,7 +50,10 @@ impl<'a> Field<'a> {
 
     /// A whole number that is not negative.
     pub(super) fn number(self) -> Option<u64> {
-        self.json()?.parse().ok()
+        self.0?.iter().try_fold(0_u64, |number, byte| {
+            let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+            number.checked_mul(10)?.checked_add(digit)
+        })
     }
 
     /// Any number.
@@ -179,6 +182,9 @@ pub(super) struct Line<'a> {
     pub(super) is_sidechain: Field<'a>,
     pub(super) agent_id: Field<'a>,
     pub(super) has_unknown_cost: Field<'a>,
+
+    has_parent: bool,
+    is_rest_skipped: bool,
 }
 
 impl<'a> Line<'a> {
@@ -186,9 +192,17 @@ impl<'a> Line<'a> {
     pub(super) fn read(json: &'a [u8]) -> Option<Line<'a>> {
         let mut line = Line::default();
         let mut cursor = Cursor::new(json);
-        cursor.members(|cursor, key| line.member(cursor, key))?;
-        cursor.end()?;
-        Some(line)
+        let walked = cursor.members(|cursor, key| line.member(cursor, key));
+        let is_whole = walked.and_then(|()| cursor.end()).is_some();
+        let is_enough = line.is_rest_skipped && json.ends_with(b"}");
+        (is_whole || is_enough).then_some(line)
+    }
+
+    /// A tool result comes twice, as the model sees it and as the CLI's own structure, which
+    /// is a third of a session and the last thing on its line. When all that the log needs
+    /// has been seen, the walk ends there.
+    fn skips_rest(&self) -> bool {
+        self.message.is_some() && self.has_parent && self.kind.word() == b"user"
     }
 
     fn member(&mut self, cursor: &mut Cursor<'a>, key: &[u8]) -> Option<()> {
@@ -202,7 +216,14 @@ impl<'a> Line<'a> {
             }
             b"type" => &mut self.kind,
             b"subtype" => &mut self.subtype,
-            b"parent_tool_use_id" => &mut self.parent_tool_use_id,
+            b"parent_tool_use_id" => {
+                self.has_parent = true;
+                &mut self.parent_tool_use_id
+            }
+            b"tool_use_result" if self.skips_rest() => {
+                self.is_rest_skipped = true;
+                return None;
+            }
             b"session_id" => &mut self.session_id,
             b"timestamp" => &mut self.timestamp,
             b"model" => &mut self.model,

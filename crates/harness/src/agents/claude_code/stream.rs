@@ -3,8 +3,6 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use memchr::memchr;
-
 use super::{
     blocks::{self, Origin},
     event::{
@@ -27,7 +25,6 @@ use crate::{
 
 /// How long the CLI may take to exit after its result.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
-const ESCAPE: u8 = 0x1b;
 const MAX_WARNINGS: usize = 5;
 /// The model of messages that the CLI made up itself.
 const SYNTHETIC: &str = "<synthetic>";
@@ -120,34 +117,48 @@ impl ClaudeSession {
         self.is_finished
     }
 
-    /// Read a line without terminal escapes.
     fn read(&mut self, line: &[u8], host: &mut dyn SessionHost) {
-        if self.form == Form::Text {
-            return self.plain(line, host);
-        }
         let trimmed = line.trim_ascii();
-        if trimmed.is_empty() {
-            // Between events it means nothing; in plain text it is a blank line.
-            if self.facts.form == Seen::Text {
-                self.text.line("", host);
-            }
-            return;
+        if self.form != Form::Text
+            && let Some(event) = parse(trimmed)
+        {
+            return self.event(&event, host);
         }
-        if trimmed.starts_with(b"[{") {
+        if trimmed.starts_with(b"[{") && self.form != Form::Text {
             let list = list(trimmed);
             if !list.is_empty() {
                 return list.into_iter().for_each(|item| self.read(item, host));
             }
         }
-        if let Some(event) = parse(trimmed) {
-            return self.event(&event, host);
+        self.read_again(line, host);
+    }
+
+    /// Read a line that is no event as it stands. Terminal escapes around it, and bytes that
+    /// are no UTF-8, are no reason to lose one; what is left is text, or malformed.
+    fn read_again(&mut self, line: &[u8], host: &mut dyn SessionHost) {
+        let line = String::from_utf8_lossy(line);
+        let stripped = strip_ansi(&line);
+        let is_text = match self.form {
+            Form::Text => true,
+            Form::Auto => !self.has_events(),
+            Form::StreamJson => false,
+        };
+        if stripped.trim().is_empty() {
+            // In plain text it is a blank line; a burst of escapes alone is nothing at all.
+            if is_text && line.trim().is_empty() {
+                self.text.line("", host);
+            }
+            return;
         }
-        // Bytes that are no UTF-8 are no reason to lose an event.
-        let repaired = String::from_utf8_lossy(trimmed);
-        match parse(repaired.as_bytes()) {
+        let event = if self.form == Form::Text {
+            None
+        } else {
+            parse(stripped.trim().as_bytes())
+        };
+        match event {
             Some(event) => self.event(&event, host),
-            None if self.form == Form::Auto && !self.has_events() => self.plain(line, host),
-            None => self.malformed(&repaired),
+            None if is_text => self.plain(&stripped, host),
+            None => self.malformed(stripped.trim()),
         }
     }
 
@@ -155,8 +166,8 @@ impl ClaudeSession {
         matches!(self.facts.form, Seen::Events | Seen::SessionFile)
     }
 
-    fn plain(&mut self, line: &[u8], host: &mut dyn SessionHost) {
-        self.text.line(&String::from_utf8_lossy(line), host);
+    fn plain(&mut self, line: &str, host: &mut dyn SessionHost) {
+        self.text.line(line, host);
         if !self.text.is_empty() {
             self.facts.form = Seen::Text;
         }
@@ -483,15 +494,7 @@ impl Session for ClaudeSession {
             keep_tail(&mut self.facts.stderr_tail, &strip_ansi(&line));
             return;
         }
-        if memchr(ESCAPE, line).is_none() {
-            return self.read(line, host);
-        }
-        // A burst of terminal escapes alone is no line, and no malformed one either.
-        let line = String::from_utf8_lossy(line);
-        let stripped = strip_ansi(&line);
-        if !stripped.trim().is_empty() {
-            self.read(stripped.as_bytes(), host);
-        }
+        self.read(line, host);
     }
 
     fn on_oversized_line(&mut self, _source: Source, bytes: u64) {
