@@ -73,7 +73,7 @@ fn blocks(page: &Utf8Path) -> Vec<Block> {
 }
 
 fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
+    text.lines().flat_map(|line| ["  ", line, "\n"]).collect()
 }
 
 /// A whole test case from an example, which may be only its `agent` or its `evaluators`.
