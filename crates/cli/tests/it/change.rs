@@ -142,6 +142,7 @@ fn the_change_is_known_when_git_was_made_anew() {
     assert_eq!(changed_files(&context), ["new.txt"]);
 }
 
+/// Git would take it for a mere link to a commit.
 #[test]
 fn a_repository_inside_the_workspace_counts_as_files() {
     let context = after(&[
@@ -149,13 +150,23 @@ fn a_repository_inside_the_workspace_counts_as_files() {
         shell(
             "cd lib && git init -q && git add -A && git -c user.name=a -c user.email=a@b commit -qm inner",
         ),
-        shell("mkdir empty && cd empty && git init -q"),
     ]);
     assert_eq!(changed_files(&context), ["lib/inner.txt"]);
     let notes = context.record()["notes"].to_string();
     assert!(notes.contains("lib/.git"), "{notes}");
     let left = context.only_run_dir().join("src-modified/lib/.git");
     assert!(left.exists(), "what the agent made stays");
+}
+
+/// Git would refuse to add anything at all.
+#[test]
+fn an_empty_repository_inside_the_workspace_hides_nothing() {
+    let context = after(&[
+        write("lib/inner.txt", "a\n"),
+        shell("cd lib && git init -q"),
+        write("zoo.txt", "z\n"),
+    ]);
+    assert_eq!(changed_files(&context), ["lib/inner.txt", "zoo.txt"]);
 }
 
 #[test]

@@ -344,7 +344,7 @@ fn a_missing_folder_is_made() {
 }
 
 /// Git in a folder.
-fn git<'a>(context: &TestContext, folder: &Utf8Path, args: &[&'a str]) -> Output {
+fn git(context: &TestContext, folder: &Utf8Path, args: &[&str]) -> Output {
     let all = ["-C", folder.as_str()]
         .into_iter()
         .chain(args.iter().copied());

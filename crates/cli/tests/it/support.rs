@@ -202,6 +202,12 @@ pub fn run(context: &TestContext, case: &Value) -> Output {
     proctor_run(context, case).run()
 }
 
+/// Runs this test case without any credentials in the environment.
+pub fn run_without_key(context: &TestContext, case: &Value) -> Output {
+    let path = write_case(context, case);
+    context.proctor(["run", "-c", path.as_str()]).run()
+}
+
 /// A file that a fake may save something in, outside its workspace.
 pub fn saved(context: &TestContext, name: &str) -> Utf8PathBuf {
     context.root().join("output").join(name)
@@ -261,4 +267,20 @@ impl Schema {
             .collect();
         assert!(errors.is_empty(), "{errors:#?}\n{document:#}");
     }
+}
+
+/// What the program printed, without what differs from run to run and from machine to machine.
+pub fn shown(context: &TestContext, text: &str) -> String {
+    let text = text.replace(context.root().as_str(), "[ROOT]");
+    let masked = text.split_inclusive('\n').map(|line| {
+        // The folder of a trial is named after the time.
+        match line.split_once("/tmp/proctor-") {
+            Some((before, rest)) => {
+                let after = rest.split_once('/').map_or("", |(_, after)| after);
+                format!("{before}/tmp/[AREA]/{after}")
+            }
+            None => line.to_owned(),
+        }
+    });
+    masked.collect()
 }

@@ -7,9 +7,9 @@ use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
 
 use crate::support::{
-    MODEL, VERSION, claude_case, claude_with, codes, command_case, context, init, install_claude,
-    install_claude_that, messages, print, proctor_run, result, result_event, result_with, run,
-    says, says_as, session, shell, with, write,
+    MODEL, VERSION, claude_case, codes, command_case, context, init, install_claude, messages,
+    print, proctor_run, result, result_event, result_with, run, says, says_as, session, shell,
+    with, write,
 };
 
 /// Runs a fake `claude` that plays these steps.
@@ -33,7 +33,7 @@ fn check(steps: &[Value], exit: i32, outcome: &str, code: Option<&str>) -> TestC
     context
 }
 
-fn retry(status: Value, error: &str) -> Value {
+fn retry(status: &Value, error: &str) -> Value {
     json!({"line": {
         "type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10,
         "retry_delay_ms": 500, "error_status": status, "error": error, "session_id": "s-1",
@@ -211,7 +211,7 @@ fn refused_credentials_end_the_agent_at_once() {
     let context = check(
         &[
             init(),
-            retry(json!(401), "authentication_failed"),
+            retry(&json!(401), "authentication_failed"),
             json!({"sleep_ms": 120_000}),
         ],
         3,
@@ -306,7 +306,7 @@ fn a_time_limit_during_retries_is_infrastructure() {
             &context,
             &[
                 init(),
-                retry(status, "unknown"),
+                retry(&status, "unknown"),
                 json!({"sleep_ms": 60_000}),
             ],
         );
@@ -550,23 +550,6 @@ fn model_and_version_are_those_that_answered() {
     let log: Value = serde_json::from_str(&log).unwrap();
     assert_eq!(log["model_info"]["name"], "claude-opus-4-8");
     assert_eq!(log["agent_info"]["version"], VERSION, "told by --version");
-}
-
-/// Infrastructure before the agent: not logged in means that it is not even started.
-#[test]
-fn an_agent_that_is_not_logged_in_is_not_started() {
-    let context = context();
-    install_claude_that(
-        &context,
-        r#"{"loggedIn": false}"#,
-        &[write("../started", "")],
-    );
-    let path = crate::support::write_case(&context, &claude_with(&json!({})));
-    let output = context.proctor(["run", "-c", path.as_str()]).run();
-    output.assert_code(3);
-    let record = context.record();
-    assert_eq!(record["outcome"], "auth");
-    assert!(record.get("process").is_none());
 }
 
 /// The built-in agents: the floor changes nothing, the ceiling applies the reference.

@@ -189,17 +189,19 @@ impl Ledger {
     }
 
     fn by_model(&self) -> Usage {
-        let total = self
+        let sum = self
             .final_models
             .iter()
             .fold(ApiUsage::default(), |sum, (_, tokens, _)| {
                 sum.zip(*tokens, u64::saturating_add)
             });
+        // The sum covers the main thread too, and cannot be less; 2.0 forgets the input there.
+        let total = sum.zip(self.final_main, u64::max);
         let summed = || self.final_models.iter().map(|(_, _, cost)| *cost).sum();
         Usage {
             total: total.figures(self.final_cost.or_else(summed)),
             source: UsageSource::ResultEvent,
-            lower_bound: false,
+            lower_bound: !total.beyond(sum).is_nothing(),
             per_model: self
                 .final_models
                 .iter()

@@ -79,6 +79,23 @@ fn usage_is_the_sum_over_all_models_as_the_cli_counts_it() {
 }
 
 #[test]
+fn an_account_by_model_that_lacks_what_the_main_thread_used_is_a_lower_bound() {
+    // As 2.0.30 counts: it forgets the input of every message in the figures by model.
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.0006,
+        "usage":{"input_tokens":200,"cache_creation_input_tokens":600,"cache_read_input_tokens":2000,"output_tokens":40},
+        "modelUsage":{"claude-sonnet-4-5":{"inputTokens":0,"outputTokens":40,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0006}}}"#;
+    let usage = log_of(result.replace('\n', ""), Some(0))
+        .account
+        .usage
+        .unwrap();
+    assert_eq!(usage.total.input_tokens, Some(200));
+    assert_eq!(usage.total.cache_read_tokens, Some(2000));
+    assert_eq!(usage.total.cache_creation_tokens, Some(600));
+    assert_eq!(usage.total.output_tokens, Some(40));
+    assert!(usage.lower_bound);
+}
+
+#[test]
 fn error_during_execution_with_exit_0_is_a_failure_without_figures() {
     let log = log_of(INTERRUPTED, Some(0));
     assert_eq!(log.account.execution.outcome, Outcome::AgentError);

@@ -1,0 +1,232 @@
+//! What users see when nothing is wrong: help, lists, what a run reports, progress.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::support::{
+    VERSION, claude_case, context, install_claude, proctor_run, run, session, shown, write,
+};
+
+/// Runs `proctor` with these words and returns what it printed.
+#[track_caller]
+fn printed(args: &[&str]) -> String {
+    let output = context().proctor(args.iter().copied()).run();
+    output.assert_code(0);
+    let lines: Vec<&str> = output.stdout.lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn help_tells_what_there_is() {
+    assert_snapshot!(printed(&["--help"]), @"
+    Run coding agents on tasks, watch them, and judge what they did
+
+    Usage: proctor <COMMAND>
+
+    Commands:
+      run          Run test cases: an agent works on a repo, evaluators judge the result
+      validate     Check test cases without running anything
+      init         Write a test case to start from
+      list         List the agents and evaluators that there are
+      doctor       Tell what is installed, which version, and whether it is logged in
+      schema       Print a JSON Schema, for editors and for checking what Proctor writes
+      log          Work with agents' logs
+      completions  Print a completion script for a shell
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing
+    to judge · 130 interrupted
+    ");
+    assert_snapshot!(printed(&["run", "--help"]), @"
+    Run test cases: an agent works on a repo, evaluators judge the result
+
+    Usage: proctor run [OPTIONS] <PATH>...
+           proctor run [OPTIONS] -c <FILE>
+
+    Arguments:
+      [PATH]...
+              Test cases (YAML or JSON), or folders of them
+
+    Options:
+      -c, --config <FILE>
+              A test case; the same as PATH
+
+          --json
+              Print one JSON object on standard output when all is done
+
+          --delete-workspace
+              Remove the workspaces of finished trials; the artifacts stay
+
+          --progress <PROGRESS>
+              How to show progress on standard error
+
+              Possible values:
+              - auto:  Lines on a terminal, nothing in CI
+              - plain: A line for each thing that happens
+              - quiet: Nothing
+
+              [default: auto]
+
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
+    assert_snapshot!(printed(&["log", "normalize", "--help"]), @"
+    Turn an agent's raw output into youbencha-log.json on standard output
+
+    Usage: proctor log normalize [OPTIONS] <FILE>
+
+    Arguments:
+      <FILE>  The output: stream-json, a terminal capture, plain text or a session file; `-` is standard
+              input
+
+    Options:
+          --agent <AGENT>          The agent whose output it is [default: claude-code]
+          --exit-code <EXIT_CODE>  The agent's exit code, if it is known
+      -h, --help                   Print help
+    ");
+    assert_snapshot!(printed(&["schema", "-h"]), @"
+    Print a JSON Schema, for editors and for checking what Proctor writes
+
+    Usage: proctor schema [NAME]
+
+    Arguments:
+      [NAME]  Of which file [default: suite] [possible values: suite, log, results, record]
+
+    Options:
+      -h, --help  Print help (see more with '--help')
+    ");
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error() {
+    let context = context();
+    for args in [
+        &["run"] as &[&str],
+        &["rnu"],
+        &["run", "--jsn", "x"],
+        &["schema", "nope"],
+    ] {
+        let output = context.proctor(args.iter().copied()).run();
+        output.assert_code(2);
+        assert!(output.stderr.contains("error:"), "{output}");
+    }
+    let output = context.proctor(["run", "cases"]).run();
+    output.assert_code(2);
+    assert_snapshot!(output.stderr, @"
+    error: there is no test case in cases
+    hint: test cases end in .yaml, .yml or .json; `proctor init` writes one
+    ");
+}
+
+#[test]
+fn list_shows_agents_and_evaluators() {
+    assert_snapshot!(printed(&["list"]), @"
+    Agents:
+      claude-code   Claude Code, Anthropic's CLI
+      command       any program, with the prompt on its standard input
+      oracle        applies the reference solution: the ceiling of a task
+      null          does nothing: the floor of a task
+    Evaluators:
+      git-diff      measures the change and checks its size and spread
+      command       runs a command in a clean copy of the result; its exit code decides
+    ");
+    let list: Value = serde_json::from_str(&printed(&["list", "--json"])).unwrap();
+    assert_eq!(list["agents"][0]["name"], "claude-code");
+}
+
+/// What `init` writes is in order, and never written over something.
+#[test]
+fn init_writes_a_test_case_that_is_in_order() {
+    let context = context();
+    let output = context.proctor(["init"]).run();
+    output.assert_code(0);
+    assert_snapshot!(output.stdout, @"wrote testcase.yaml; run it with: proctor run -c testcase.yaml");
+    context
+        .proctor(["validate", "-c", "testcase.yaml"])
+        .run()
+        .assert_code(0);
+    fs_err::write(context.root().join("testcase.yaml"), "mine").unwrap();
+    let output = context.proctor(["init"]).run();
+    output.assert_code(2);
+    assert_snapshot!(output.stderr, @"
+    error: testcase.yaml is there already
+    hint: use --force to write over it
+    ");
+    assert_eq!(
+        fs_err::read_to_string(context.root().join("testcase.yaml")).unwrap(),
+        "mine"
+    );
+    context.proctor(["init", "--force"]).run().assert_code(0);
+}
+
+#[test]
+fn doctor_tells_what_is_installed_and_what_to_do() {
+    let context = context();
+    let doctor = || {
+        let output = context.proctor(["doctor"]).run();
+        let text = shown(&context, &output.assert_code(0).stdout);
+        let (git, rest) = text.split_once('\n').unwrap();
+        assert!(git.starts_with("git           installed"), "{git}");
+        assert!(git.ends_with("/git"), "{git}");
+        format!("[GIT]\n{rest}")
+    };
+    assert_snapshot!(doctor(), @"
+    [GIT]
+    claude-code   not installed
+                  hint: install it with: npm install -g @anthropic-ai/claude-code
+    ");
+    install_claude(&context, &[]);
+    assert!(doctor().contains(VERSION));
+    assert_snapshot!(doctor(), @"
+    [GIT]
+    claude-code   ready          2.1.197     [ROOT]/bin/claude
+    ");
+}
+
+/// What a run looks like to the one who started it.
+#[test]
+fn a_run_reports_its_result() {
+    let context = context();
+    install_claude(&context, &session(&[write("new.txt", "a\n")]));
+    let output = run(&context, &claude_case());
+    output.assert_code(0);
+    assert_eq!(output.stderr, "", "quiet where nobody looks");
+    let text = shown(&context, &output.stdout);
+    let text = text.replace(context.only_run_dir().file_name().unwrap(), "[RUN]");
+    insta::with_settings!({filters => vec![(r"\d+(\.\d+)? (s|ms)\b", "[TIME]")]}, {
+        assert_snapshot!(text, @"
+        PASSED case
+          agent       claude-code · 2.1.197 · claude-sonnet-4-5-20250929
+          outcome     completed after [TIME]
+          usage       10 in · 40 out · 100 cache read · 30 cache written · $0.0153 (the agent's own account)
+          change      1 file, +1 −0 lines
+          git-diff    ✓ 1 file changed (+1/-0 lines)
+          record      [ROOT]/.proctor/[RUN]/artifacts/record.json
+        ");
+    });
+}
+
+/// Progress in plain lines: what the agent does now, tool and target.
+#[test]
+fn progress_tells_what_the_agent_does() {
+    let context = context();
+    let call = json!({"line": {"type": "assistant", "message": {
+        "id": "m-1", "model": "m", "content": [{
+            "type": "tool_use", "id": "t-1", "name": "Edit", "input": {"file_path": "src/\u{1b}[31mlib.rs"},
+        }],
+    }}});
+    install_claude(&context, &session(&[call]));
+    let program = proctor_run(&context, &claude_case());
+    let output = program.arg("--progress").arg("plain").run();
+    output.assert_code(0);
+    assert!(output.stderr.contains("Edit"), "{output}");
+    assert!(output.stderr.contains("lib.rs"), "{output}");
+    assert!(
+        !output.stderr.contains('\u{1b}'),
+        "no escape of the agent reaches the terminal"
+    );
+}
