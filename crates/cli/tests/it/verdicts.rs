@@ -198,7 +198,12 @@ fn a_result_and_then_silence_is_finished_soon() {
     assert!(began.elapsed() < Duration::from_secs(20), "{began:?}");
     let record = context.record();
     assert_eq!(record["process"]["ended_by"], "session");
-    assert!(record["notes"][0].as_str().unwrap().contains("was ended after"));
+    assert!(
+        record["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("was ended after")
+    );
     assert_eq!(record["usage"]["cost_usd"], 0.0153);
     assert_eq!(context.log()["execution"]["exit_code"], 0);
     context.assert_nothing_left("");
