@@ -22,7 +22,7 @@ use crate::{
     log::{Account, Contender, LogWriter, Times},
     outcome::{Ending, Outcome},
     plan::TrialPlan,
-    session::{Conclusion, Counts},
+    session::{Conclusion, Counts, LogError},
     socket::Socket,
     source::SourceError,
     store::{self, Record, Results, StoreError, TrialStatus},
@@ -236,16 +236,26 @@ impl<'a> Trial<'a> {
         self.record
             .errors
             .splice(0..0, account.errors.iter().cloned());
-        self.write_log(&account)?;
-        self.keep_workspace()?;
+        // What cannot be kept is an error in the record; only the record itself must be written.
+        for kept in [self.write_log(&account), self.keep_workspace()] {
+            self.note_lost(kept);
+        }
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
         record.duration_ms = Some(millis(self.clock.elapsed()));
         let results = Results::of(record, test_case(self.plan, record), exit_code);
-        store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results)?;
+        let kept = store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results);
+        self.note_lost(kept);
         self.write_record()?;
         (self.context.listener)(&RunEvent::TrialEnded(&self.record));
         Ok(self.record)
+    }
+
+    fn note_lost(&mut self, kept: Result<(), StoreError>) {
+        if let Err(error) = kept {
+            let lost = LogError::new("NOT_KEPT", chain(&error));
+            self.record.errors.push(lost);
+        }
     }
 
     fn account(&self, ran: &Ran) -> Account {
