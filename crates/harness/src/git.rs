@@ -14,12 +14,25 @@ use crate::host::Host;
 /// Fetching a large repository takes a while; nothing takes longer than this.
 const LIMIT: Duration = Duration::from_mins(30);
 
+/// Variables that tie git to one repository.
+const OF_ONE_REPOSITORY: [&str; 9] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
 /// Git on one git directory.
 #[derive(Clone, Debug)]
 pub struct Git {
     dir: Utf8PathBuf,
     work_tree: Option<Utf8PathBuf>,
-    inherited: Arc<BTreeMap<OsString, OsString>>,
+    inherited: Arc<BTreeMap<String, String>>,
     env: Vec<(String, String)>,
     config: Configuration,
 }
@@ -49,21 +62,12 @@ pub enum GitError {
 }
 
 impl Git {
-    /// Git on a repository, without looking at its work tree. Variables such as
-    /// `GIT_INDEX_FILE`, which a hook that runs Proctor would hand down, do not come along.
+    /// Git on a repository, without looking at its work tree.
     pub fn new(host: &Host, git_dir: &Utf8Path) -> Git {
-        let inherited = host
-            .env
-            .iter()
-            .filter(|(name, _)| !name.starts_with("GIT_"));
         Git {
             dir: git_dir.to_owned(),
             work_tree: None,
-            inherited: Arc::new(
-                inherited
-                    .map(|(name, value)| (name.into(), value.into()))
-                    .collect(),
-            ),
+            inherited: Arc::new(host.env.clone()),
             env: Vec::new(),
             config: Configuration::Ours,
         }
@@ -154,10 +158,30 @@ impl Git {
         Ok(())
     }
 
+    /// The environment that comes along: for our own work nothing that git listens to; to fetch,
+    /// all but what a hook that runs Proctor would hand down of its own repository.
+    fn inherited(&self) -> BTreeMap<OsString, OsString> {
+        let comes = |name: &str| match self.config {
+            Configuration::Ours => !name.starts_with("GIT_"),
+            Configuration::User => !OF_ONE_REPOSITORY.contains(&name),
+        };
+        let inherited = self.inherited.iter().filter(|(name, _)| comes(name));
+        inherited
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+
+    /// Whether the user says how ssh is run.
+    fn chooses_ssh(&self) -> bool {
+        ["GIT_SSH_COMMAND", "GIT_SSH"]
+            .iter()
+            .any(|name| self.inherited.contains_key(*name))
+    }
+
     fn command<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (String, QuickCommand) {
         let args: Vec<&str> = args.into_iter().collect();
         let mut command = QuickCommand::new("git");
-        command.env = Environment::Exactly((*self.inherited).clone());
+        command.env = Environment::Exactly(self.inherited());
         let mut command = command
             .env("GIT_DIR", &self.dir)
             .env("GIT_TERMINAL_PROMPT", "0")
@@ -189,8 +213,11 @@ impl Git {
                         "core.autocrlf=false",
                     ]);
             }
+            Configuration::User if self.chooses_ssh() => {}
             // A question for a passphrase would wait forever.
-            Configuration::User => command = command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes"),
+            Configuration::User => {
+                command = command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+            }
         }
         for (name, value) in &self.env {
             command = command.env(name, value);

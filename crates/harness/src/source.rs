@@ -209,6 +209,8 @@ async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, Source
     })
 }
 
+const SERVER_HEAD: &str = "+HEAD:refs/proctor/head";
+
 /// Fetch as little as the server allows: the one commit, else everything.
 async fn fetch(url: &str, revision: &str, git: &Git) -> Result<Source, SourceError> {
     fs::create_dir_all(git.dir())?;
@@ -227,12 +229,14 @@ async fn fetch(url: &str, revision: &str, git: &Git) -> Result<Source, SourceErr
     if user.run(shallow).await.is_ok() {
         return resolve(git, url, "refs/heads/fetched").await;
     }
+    // The server's HEAD has no name of its own among its refs.
     let everything = [
         "fetch",
         "--quiet",
         "--end-of-options",
         url,
         "+refs/*:refs/*",
+        SERVER_HEAD,
     ];
     user.run(everything)
         .await
@@ -240,5 +244,8 @@ async fn fetch(url: &str, revision: &str, git: &Git) -> Result<Source, SourceErr
             url: url.to_owned(),
             source,
         })?;
-    resolve(git, url, revision).await
+    match revision {
+        "HEAD" => resolve(git, url, "refs/proctor/head").await,
+        named => resolve(git, url, named).await,
+    }
 }

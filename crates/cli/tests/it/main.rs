@@ -18,5 +18,6 @@ mod process;
 mod prompts;
 mod real_claude;
 mod record;
+mod remote;
 mod screens;
 mod verdicts;
