@@ -22,15 +22,15 @@ pub enum RunEvent<'a> {
     TrialStarted(TrialName<'a>),
     /// A trial enters its next phase.
     Phase(Phase),
-    /// The agent uses a tool on something.
+    /// The agent uses a tool; [`target`] tells on what.
     ToolUsed {
         /// The tool.
         tool: &'a str,
-        /// What it is used on: a file, a command, a pattern.
-        target: Option<String>,
+        /// Its arguments.
+        arguments: Text<'a>,
     },
-    /// The agent says something.
-    Said(String),
+    /// The agent says something; [`first_line`] is what a progress line has room for.
+    Said(Text<'a>),
     /// What the agent has used so far.
     Tokens {
         /// Tokens in, cached ones included.
@@ -82,14 +82,14 @@ impl<'a> RunEvent<'a> {
                 name, arguments, ..
             } => Some(RunEvent::ToolUsed {
                 tool: name,
-                target: target(arguments),
+                arguments,
             }),
             SessionEvent::Message {
                 role: Role::Assistant,
                 kind: MessageKind::Text,
                 content,
                 ..
-            } => Some(RunEvent::Said(shorten(&plain(content)?))),
+            } => Some(RunEvent::Said(content)),
             SessionEvent::Progress {
                 input_tokens,
                 output_tokens,
@@ -105,8 +105,13 @@ impl<'a> RunEvent<'a> {
     }
 }
 
+/// What is said, as far as a progress line has room.
+pub fn first_line(text: Text<'_>) -> String {
+    plain(text).map_or_else(String::new, |text| shorten(&text))
+}
+
 /// What a tool is used on: the first of the arguments that usually say so.
-fn target(arguments: Text<'_>) -> Option<String> {
+pub fn target(arguments: Text<'_>) -> Option<String> {
     const TELLING: &[&str] = &[
         "file_path",
         "path",

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_harness::{
-    event::{Phase, RunEvent},
+    event::{Phase, RunEvent, first_line, target},
     host::Host,
     store::Record,
 };
@@ -40,7 +40,6 @@ struct State {
     doing: String,
     tokens: Option<(u64, u64)>,
     records: Vec<Record>,
-    run_dir: String,
 }
 
 impl Progress {
@@ -59,7 +58,6 @@ impl Progress {
             doing: String::new(),
             tokens: None,
             records: Vec::new(),
-            run_dir: String::new(),
         };
         Progress {
             style,
@@ -70,6 +68,10 @@ impl Progress {
     /// Show an event.
     pub fn show(&self, event: &RunEvent<'_>) {
         let mut state = self.lock();
+        if self.style == Style::Quiet {
+            state.keep(event);
+            return;
+        }
         let line = state.take(event);
         match self.style {
             Style::Quiet => {}
@@ -118,13 +120,17 @@ impl Progress {
 }
 
 impl State {
+    /// Keep what the report needs.
+    fn keep(&mut self, event: &RunEvent<'_>) {
+        if let RunEvent::TrialEnded(record) = event {
+            self.records.push((*record).clone());
+        }
+    }
+
     /// Take an event in; give the line to show for it.
     fn take(&mut self, event: &RunEvent<'_>) -> Option<String> {
         let line = match event {
-            RunEvent::RunStarted { run_dir, .. } => {
-                self.run_dir = run_dir.to_string();
-                return None;
-            }
+            RunEvent::RunStarted { .. } => return None,
             RunEvent::TrialStarted(name) => {
                 self.trial = format!("{} on {}", name.agent, name.task);
                 self.started = Instant::now();
@@ -140,19 +146,19 @@ impl State {
                     Phase::Judging => "judging".to_owned(),
                 }
             }
-            RunEvent::ToolUsed { tool, target } => {
-                self.doing = format!("{tool} {}", target.as_deref().unwrap_or_default());
+            RunEvent::ToolUsed { tool, arguments } => {
+                self.doing = format!("{tool} {}", target(*arguments).unwrap_or_default());
                 self.doing.clone()
             }
-            RunEvent::Said(text) => format!("“{text}”"),
+            RunEvent::Said(text) => format!("“{}”", first_line(*text)),
             RunEvent::Tokens { input, output } => {
                 self.tokens = Some((*input, *output));
                 return None;
             }
             RunEvent::Note(note) => (*note).to_owned(),
             RunEvent::Judged(verdict) => format!("{}: {}", verdict.evaluator, verdict.message),
-            RunEvent::TrialEnded(record) => {
-                self.records.push((*record).clone());
+            RunEvent::TrialEnded(_) => {
+                self.keep(event);
                 self.phase = None;
                 return None;
             }
