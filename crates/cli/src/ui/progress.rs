@@ -68,16 +68,16 @@ impl Progress {
     /// Show an event.
     pub fn show(&self, event: &RunEvent<'_>) {
         let mut state = self.lock();
-        if self.style == Style::Quiet {
-            state.keep(event);
-            return;
-        }
-        let line = state.take(event);
         match self.style {
-            Style::Quiet => {}
-            Style::Plain => write(&line.map(|line| format!("{line}\n")).unwrap_or_default()),
+            Style::Quiet => state.keep(event),
+            Style::Plain => {
+                if let Some(line) = state.take(event) {
+                    write(&format!("{line}\n"));
+                }
+            }
             Style::Terminal => {
-                let line = line.map(|line| format!("{line}\n")).unwrap_or_default();
+                let line = state.take(event).map(|line| format!("{line}\n"));
+                let line = line.unwrap_or_default();
                 write(&format!("{CLEAR_LINE}{line}{}", state.status()));
             }
         }
