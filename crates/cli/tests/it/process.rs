@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    claude_case, codes, command_case, context, init, install_claude, messages, print, proctor_run,
-    result, run, saved, says, session, with, write, write_case,
+    claude_case, claude_with, codes, command_case, context, init, install_claude, messages, print,
+    proctor_run, result, run, saved, says, session, with, write, write_case,
 };
 
 /// How late the end of an agent may be on a machine that is busy; the promise is one second.
@@ -501,4 +501,31 @@ fn an_output_limit_ends_a_flood() {
     assert_eq!(context.record()["outcome"], "output_limit");
     assert_eq!(raw(&context, "stdout").len(), 1_000_000);
     context.assert_nothing_left("");
+}
+
+/// Seed 004: a CLI that says nothing on the WebSocket for the message deadline is stuck.
+#[test]
+fn a_silent_websocket_is_ended_at_the_message_deadline() {
+    let context = context();
+    let version = json!({"when_args": ["--version"], "steps": [print("2.1.30 (Claude Code)\n")]});
+    context.install_fake("claude", &json!([version, {"sleep_ms": 60_000}]));
+    let config = json!({"transport": "websocket", "message_timeout": 1000});
+    run(&context, &claude_with(&config)).assert_code(1);
+    assert_eq!(context.record()["outcome"], "timeout");
+    assert_eq!(context.record()["process"]["ended_by"], "idle_limit");
+    context.assert_nothing_left("");
+}
+
+#[test]
+fn a_setting_that_the_transport_does_not_use_is_refused() {
+    let context = context();
+    install_claude(&context, &session(&[]));
+    for config in [
+        json!({"message_timeout": 1000}),
+        json!({"transport": "text", "include_partial_messages": true}),
+    ] {
+        let output = run(&context, &claude_with(&config));
+        output.assert_code(2);
+        assert!(output.stderr.contains("does nothing"), "{}", output.stderr);
+    }
 }

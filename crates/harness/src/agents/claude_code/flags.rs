@@ -51,6 +51,8 @@ pub(super) fn launch(
         AfterResult::EndSoon
     };
     let session = ClaudeSession::new(form, after_result);
+    let deadline = config.settings.message_timeout;
+    let deadline = deadline.map_or(MESSAGE_DEADLINE, Duration::from_millis);
     Ok(Launch {
         env: environment(config, context),
         files,
@@ -64,7 +66,7 @@ pub(super) fn launch(
         } else {
             Terminal::Pipes
         },
-        message_deadline: (transport == Transport::Websocket).then_some(MESSAGE_DEADLINE),
+        message_deadline: (transport == Transport::Websocket).then_some(deadline),
         session: if is_control {
             Box::new(Control::new(session, prompt, policy(config)))
         } else {
@@ -169,7 +171,7 @@ impl CommandLine<'_> {
             // Without it the CLI denies instead of asking. Hidden from the help.
             self.push(&["--permission-prompt-tool", "stdio"]);
         }
-        if config.settings.include_partial_messages == Some(true) && transport != Transport::Text {
+        if config.settings.include_partial_messages == Some(true) {
             self.push(&["--include-partial-messages"]);
         }
         Ok(())

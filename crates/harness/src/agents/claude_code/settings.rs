@@ -62,6 +62,10 @@ pub(super) struct Settings {
     pub(super) inherit: Option<Inherit>,
     /// How Proctor and the CLI talk.
     pub(super) transport: Option<Transport>,
+    /// With `transport: websocket`: milliseconds without a message after which the CLI is taken
+    /// to be stuck. Default 300000.
+    #[schemars(range(min = 1))]
+    pub(super) message_timeout: Option<u64>,
     /// How the prompt gets there.
     pub(super) prompt_delivery: Option<PromptDelivery>,
     /// Stream the model's answers as they are made: larger logs, exact figures when cut off.
@@ -220,6 +224,7 @@ pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>
     faults.check_names(section, model.as_deref(), agent_name.as_deref());
     faults.check_limits(&settings);
     faults.check_tools(&settings);
+    faults.check_transport(&settings, transport);
     faults.check_permissions(&settings, transport);
     let mcp_config = faults.mcp_config(&settings, section);
     match prompt {
@@ -407,6 +412,22 @@ impl Faults<'_> {
         }
         for name in settings.agents.keys().filter(|name| name.is_empty()) {
             self.add("agents", format!("`{name}` is no agent name"), None);
+        }
+    }
+
+    /// A setting that does nothing with the chosen transport is an error.
+    fn check_transport(&mut self, settings: &Settings, transport: Transport) {
+        if settings.message_timeout.is_some() && transport != Transport::Websocket {
+            let message = "`message_timeout` does nothing with this transport";
+            let hint = "add `transport: websocket`, or use the test case's `idle_timeout`";
+            self.add("message_timeout", message, Some(hint));
+        }
+        if settings.message_timeout == Some(0) {
+            self.add("message_timeout", "`message_timeout` is at least 1", None);
+        }
+        if settings.include_partial_messages == Some(true) && transport == Transport::Text {
+            let message = "`include_partial_messages` does nothing with plain text";
+            self.add("include_partial_messages", message, Some("leave it out"));
         }
     }
 
