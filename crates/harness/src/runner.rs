@@ -44,8 +44,16 @@ pub struct RunSummary {
     pub run_dir: Utf8PathBuf,
     /// The worst status of its trials.
     pub status: TrialStatus,
+    /// How many trials were not started.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_run: usize,
     /// Its trials.
     pub trials: Vec<TrialSummary>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A trial, summed up.
@@ -114,6 +122,7 @@ impl Run<'_> {
             run_id: run_dir.id.clone(),
             run_dir: run_dir.path.clone(),
             status,
+            not_run: self.plans.len() - trials.len(),
             trials,
         })
     }
@@ -154,9 +163,9 @@ impl Run<'_> {
     }
 }
 
-fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
+pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
     TrialSummary {
-        agent: record.agent.kind.clone(),
+        agent: record.agent.name.clone(),
         task: record.task.name.clone(),
         trial: record.trial,
         outcome: record.outcome,
@@ -168,7 +177,7 @@ fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
 }
 
 /// Something failed, else something could not be judged, else all passed.
-fn overall(trials: &[TrialSummary], is_cancelled: bool) -> TrialStatus {
+pub(crate) fn overall(trials: &[TrialSummary], is_cancelled: bool) -> TrialStatus {
     let any = |status| trials.iter().any(|trial| trial.status == status);
     if is_cancelled || any(TrialStatus::Interrupted) {
         TrialStatus::Interrupted

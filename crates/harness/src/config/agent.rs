@@ -7,6 +7,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{
     error::Fault,
     node::{Node, Span, Value},
+    prompt::PromptSource,
     suggest,
 };
 use crate::agent::Adapter;
@@ -22,8 +23,10 @@ pub struct AgentSection<'a> {
     pub model: Option<&'a str>,
     /// `agent.config`; an empty map when it is left out.
     pub config: &'a Node,
-    /// The folder of the test case.
+    /// The folder of the file that it stands in.
     pub folder: &'a Utf8Path,
+    /// What the task asks, for an agent of a suite: such an agent has no prompt of its own.
+    pub prompt: Option<&'a PromptSource>,
 }
 
 /// Which adapter drives the agent.
@@ -66,6 +69,7 @@ impl AgentSpec {
             model: self.model.as_deref().or(default_model),
             config: &self.config,
             folder,
+            prompt: None,
         }
     }
 

@@ -17,6 +17,7 @@ mod settings;
 mod snippet;
 mod source;
 mod suggest;
+mod suite;
 mod testcase;
 #[cfg(test)]
 mod tests;
@@ -33,4 +34,5 @@ pub use schema::schema_for_testcase;
 pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;
+pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite};
 pub use testcase::{OutputLimits, Reference, ResolvedCase, TestCase, load};

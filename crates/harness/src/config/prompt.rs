@@ -45,6 +45,16 @@ pub fn resolve_prompt(
     section: &AgentSection<'_>,
 ) -> Result<PromptSource, Fault> {
     let config = section.config;
+    if let Some(asked) = section.prompt {
+        let own = ["prompt", "prompt_file"].into_iter();
+        return match own.into_iter().find(|key| config.get(key).is_some()) {
+            None => Ok(asked.clone()),
+            Some(key) => Err(Fault::new(
+                config.key_span_of(key),
+                format!("an agent of a suite has no `{key}`: the tasks say what is asked"),
+            )),
+        };
+    }
     match (prompt, prompt_file) {
         (Some(_), Some(_)) => Err(Fault::new(
             config.key_span_of("prompt_file"),
@@ -146,6 +156,7 @@ mod tests {
             model: None,
             config: &config,
             folder,
+            prompt: None,
         };
         resolve_prompt(prompt, file, &section)
     }

@@ -8,12 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    agent::{self, AgentAsWritten, AgentSpec},
+    agent::{self, AgentAsWritten, AgentSection, AgentSpec},
     error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     interpolate::Variables,
     node::{Node, Value},
     paths,
+    prompt::{PromptSource, resolve_prompt},
     repo::{self, Repo},
     settings::Settings,
     source::Source,
@@ -134,6 +135,22 @@ pub struct ResolvedCase {
 }
 
 impl ResolvedCase {
+    /// What the test case asks, whichever agent does it.
+    pub fn prompt(&self) -> Result<PromptSource, ConfigError> {
+        let config = &self.agent.config;
+        let text = |key| config.get(key).and_then(Node::as_str);
+        let section = AgentSection {
+            node: &self.agent.node,
+            agent_name: None,
+            model: None,
+            config,
+            folder: &self.folder,
+            prompt: None,
+        };
+        resolve_prompt(text("prompt"), text("prompt_file"), &section)
+            .map_err(|fault| self.source.error(vec![fault]))
+    }
+
     /// The test case file, as the user named it.
     pub fn config_file(&self) -> &Utf8Path {
         self.source.path()

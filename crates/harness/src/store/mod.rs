@@ -1,9 +1,11 @@
 //! What is on disk: the run's folder, its lock, and the files in it. Every file that counts is
 //! written whole or not at all.
 
+mod meta;
 mod record;
 mod results;
 
+pub use meta::{ExitReason, Meta};
 pub use record::{
     AgentRecord, DiffRecord, HostRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record,
     ResourceRecord, TaskRecord, TrialStatus, hex,
@@ -55,9 +57,30 @@ pub struct RunDir {
 }
 
 impl RunDir {
+    /// Make `<parent>/<id>`, for a run of a suite.
+    pub fn create_plain(parent: &Utf8Path) -> Result<RunDir, StoreError> {
+        RunDir::make(parent, |id| id.to_owned())
+    }
+
+    /// Take up the folder of an earlier run, unless a living process holds it.
+    pub fn open(path: &Utf8Path) -> std::io::Result<RunDir> {
+        let path = path.canonicalize_utf8()?;
+        let lock = lock(&path)?;
+        let id = path.file_name().unwrap_or_default().to_owned();
+        Ok(RunDir {
+            id,
+            path,
+            _lock: lock,
+        })
+    }
+
     /// Make `<parent>/<name>-<id>`. The id starts with the time, so that folders sort; making the
     /// folder is what makes it unique.
     pub fn create(parent: &Utf8Path, name: &str) -> Result<RunDir, StoreError> {
+        RunDir::make(parent, |id| format!("{name}-{id}"))
+    }
+
+    fn make(parent: &Utf8Path, name: impl Fn(&str) -> String) -> Result<RunDir, StoreError> {
         let failed = |path: &Utf8Path| {
             let path = path.to_owned();
             move |source| StoreError { path, source }
@@ -65,7 +88,7 @@ impl RunDir {
         fs::create_dir_all(parent).map_err(failed(parent))?;
         loop {
             let id = new_id();
-            let path = parent.join(format!("{name}-{id}"));
+            let path = parent.join(name(&id));
             match fs::create_dir(&path) {
                 Ok(()) => {
                     let lock = lock(&path).map_err(failed(&path))?;

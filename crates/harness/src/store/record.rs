@@ -104,6 +104,8 @@ impl TrialStatus {
 /// The contender.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AgentRecord {
+    /// The contender's name: that of its kind, unless a suite gives it one.
+    pub name: String,
     /// `agent.type`.
     #[serde(rename = "type")]
     pub kind: String,

@@ -168,9 +168,9 @@ impl<'a> Trial<'a> {
     /// Make the trial's folders and its first record: should Proctor be killed, that one stays.
     fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
         (context.listener)(&RunEvent::TrialStarted(TrialName {
-            agent: plan.adapter.name(),
+            agent: &plan.name,
             task: &plan.case.name,
-            trial: 1,
+            trial: plan.number,
         }));
         let artifacts = context.folder.join("artifacts");
         let private = context.folder.join(".trial");
@@ -358,10 +358,11 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
     Record {
         version: store::RECORD_VERSION.to_owned(),
         run_id: context.run_id.to_owned(),
-        trial: 1,
+        trial: plan.number,
         outcome: Outcome::Interrupted,
         status: TrialStatus::Interrupted,
         agent: store::AgentRecord {
+            name: plan.name.clone(),
             kind: plan.adapter.name().to_owned(),
             version: None,
             adapter_version: VERSION.to_owned(),

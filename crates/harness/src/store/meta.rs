@@ -1,0 +1,87 @@
+//! `meta.json`: one trial in Thunderdome's format, ours a superset of it. Beside it lie the
+//! patch and the artifacts.
+
+use camino::Utf8Path;
+use fs_err as fs;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PATCH_FILE, Record, StoreError, TrialStatus, write_json};
+use crate::{outcome::Outcome, usage::Usd};
+
+/// One trial.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Meta {
+    /// The agent.
+    pub orchestrator: String,
+    /// The task.
+    pub task: String,
+    /// The number of the trial, from 1.
+    pub trial: u32,
+    /// How long the agent ran; null when it did not.
+    pub duration_s: Option<f64>,
+    /// Its exit code; null when there is none.
+    pub exit_code: Option<i32>,
+    /// Thunderdome's word for how it ended.
+    pub exit_reason: ExitReason,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The verdict.
+    pub status: TrialStatus,
+    /// Tokens in and out; null when unknown.
+    pub total_tokens: Option<u64>,
+    /// What it cost; null when unknown.
+    pub total_cost_usd: Option<Usd>,
+}
+
+/// Thunderdome's words for how an agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitReason {
+    /// It was done.
+    Completed,
+    /// It gave up.
+    GaveUp,
+    /// A limit ended it.
+    Timeout,
+    /// Anything else.
+    Crashed,
+}
+
+impl Meta {
+    /// The account of a finished trial.
+    pub fn of(record: &Record) -> Meta {
+        let process = record.process.as_ref();
+        let usage = record.usage.as_ref();
+        Meta {
+            orchestrator: record.agent.name.clone(),
+            task: record.task.name.clone(),
+            trial: record.trial,
+            duration_s: process.map(|process| process.duration_ms as f64 / 1000.0),
+            exit_code: process.and_then(|process| process.exit_code),
+            exit_reason: match record.outcome {
+                Outcome::Completed => ExitReason::Completed,
+                Outcome::GaveUp => ExitReason::GaveUp,
+                Outcome::Timeout => ExitReason::Timeout,
+                _ => ExitReason::Crashed,
+            },
+            outcome: record.outcome,
+            status: record.status,
+            total_tokens: usage.and_then(|usage| usage.total.total_tokens),
+            total_cost_usd: usage.and_then(|usage| usage.total.cost_usd),
+        }
+    }
+
+    /// Write it into the trial's folder, and the patch beside it.
+    pub fn write(&self, folder: &Utf8Path) -> Result<(), StoreError> {
+        write_json(&folder.join("meta.json"), self)?;
+        let patch = folder.join("artifacts").join(PATCH_FILE);
+        if !patch.exists() {
+            return Ok(());
+        }
+        let path = folder.join("diff.patch");
+        let linked = fs::hard_link(&patch, &path);
+        let kept = linked.or_else(|_| fs::copy(&patch, &path).map(drop));
+        kept.map_err(|source| StoreError { path, source })
+    }
+}

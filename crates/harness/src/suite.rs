@@ -1,0 +1,344 @@
+//! Runs a suite: its trials in parallel, each with a folder of its own, none lost. A run that
+//! was ended can be resumed: what is finished stays, the rest is run.
+
+use std::{collections::BTreeSet, os::unix::fs::symlink, sync::Mutex, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use futures_util::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    event::RunEvent,
+    host::Host,
+    outcome::Outcome,
+    plan::{SuitePlan, TrialPlan},
+    runner::{RunSummary, TrialSummary, overall, summary},
+    store::{self, Meta, Record, RunDir, StoreError},
+    trial::{self, TrialError},
+};
+
+const PLAN_FILE: &str = "plan.json";
+const SUMMARY_FILE: &str = "summary.json";
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Who is told, with the number of the trial in the plan.
+pub type SuiteListener<'a> = dyn Fn(usize, &RunEvent<'_>) + Send + Sync + 'a;
+
+/// What to run, and how.
+pub struct SuiteRun<'a> {
+    /// The trials.
+    pub plan: &'a SuitePlan,
+    /// The suite's file, kept with the results.
+    pub suite_text: &'a str,
+    /// The machine.
+    pub host: &'a Host,
+    /// Where results go.
+    pub results_dir: &'a Utf8Path,
+    /// How many trials run at the same time.
+    pub parallel: usize,
+    /// How often a trial that failed for want of infrastructure is tried again.
+    pub retries: u32,
+}
+
+/// What a run was meant to do, so that it can be resumed.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KeptPlan {
+    seed: u64,
+    trials: Vec<TrialKey>,
+}
+
+/// Which trial.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct TrialKey {
+    agent: String,
+    task: String,
+    trial: u32,
+}
+
+/// Why a suite could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SuiteError {
+    /// The results folder cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The run to resume is not there.
+    #[error("there is no run {run} to resume")]
+    NoRun {
+        /// Its folder.
+        run: Utf8PathBuf,
+    },
+    /// Another process runs it.
+    #[error("{run} is running")]
+    Running {
+        /// Its folder.
+        run: Utf8PathBuf,
+    },
+    /// The suite is no longer the one that was run.
+    #[error("{run} was made from other agents, tasks or trials")]
+    Changed {
+        /// Its folder.
+        run: Utf8PathBuf,
+    },
+    /// A trial's input is bad.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
+}
+
+/// What stops an agent: trials that would fail in the same way are not started.
+#[derive(Default)]
+struct Stopped {
+    agents: Mutex<BTreeSet<String>>,
+}
+
+impl SuiteRun<'_> {
+    /// Run all trials in a new folder.
+    pub async fn run(
+        &self,
+        listener: &SuiteListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, SuiteError> {
+        let run_dir = RunDir::create_plain(&self.results_dir.join("runs"))?;
+        store::write_json(&run_dir.path.join(PLAN_FILE), &self.kept_plan())?;
+        let snapshot = run_dir.path.join("suite.yaml");
+        fs::write(&snapshot, self.suite_text).map_err(|source| StoreError {
+            path: snapshot,
+            source,
+        })?;
+        self.link_latest(&run_dir);
+        self.run_in(&run_dir, listener, cancel).await
+    }
+
+    /// Run what is missing of an earlier run.
+    pub async fn resume(
+        &self,
+        run: &Utf8Path,
+        listener: &SuiteListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, SuiteError> {
+        let kept = fs::read(run.join(PLAN_FILE)).ok();
+        let kept: Option<KeptPlan> = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let kept = kept.ok_or_else(|| SuiteError::NoRun {
+            run: run.to_owned(),
+        })?;
+        if kept != self.kept_plan() {
+            return Err(SuiteError::Changed {
+                run: run.to_owned(),
+            });
+        }
+        let run_dir = RunDir::open(run).map_err(|_| SuiteError::Running {
+            run: run.to_owned(),
+        })?;
+        self.run_in(&run_dir, listener, cancel).await
+    }
+
+    async fn run_in(
+        &self,
+        run_dir: &RunDir,
+        listener: &SuiteListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, SuiteError> {
+        let stopped = Stopped::default();
+        let trials = self.plan.trials.iter().enumerate().map(|(number, plan)| {
+            let job = Job {
+                run: self,
+                run_dir,
+                stopped: &stopped,
+                cancel,
+            };
+            job.run(number, plan, listener)
+        });
+        let mut running = stream::iter(trials).buffer_unordered(self.parallel);
+        let mut done = Vec::new();
+        while let Some(trial) = running.next().await {
+            done.extend(trial?);
+        }
+        done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
+        let missing = self.plan.trials.len() - done.len();
+        let summary = RunSummary {
+            run_id: run_dir.id.clone(),
+            run_dir: run_dir.path.clone(),
+            status: overall(&done, cancel.is_cancelled()),
+            not_run: missing,
+            trials: done,
+        };
+        store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
+        Ok(summary)
+    }
+
+    fn kept_plan(&self) -> KeptPlan {
+        let trials = self.plan.trials.iter().map(|plan| TrialKey {
+            agent: plan.name.clone(),
+            task: plan.case.name.clone(),
+            trial: plan.number,
+        });
+        KeptPlan {
+            seed: self.plan.seed,
+            trials: trials.collect(),
+        }
+    }
+
+    /// `latest` points to the newest run, relatively, so that the folder can be moved.
+    fn link_latest(&self, run_dir: &RunDir) {
+        let Some(name) = run_dir.path.file_name() else {
+            return;
+        };
+        let link = self.results_dir.join("latest");
+        let fresh = self.results_dir.join(format!(".latest-{}", run_dir.id));
+        // A link is a comfort: a run without it is whole.
+        let made = symlink(format!("runs/{name}"), &fresh);
+        if made.is_ok() && fs::rename(&fresh, &link).is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+    }
+}
+
+fn key_of(trial: &TrialSummary) -> (&str, &str, u32) {
+    (&trial.agent, &trial.task, trial.trial)
+}
+
+/// One trial of a suite, its attempts included.
+struct Job<'a> {
+    run: &'a SuiteRun<'a>,
+    run_dir: &'a RunDir,
+    stopped: &'a Stopped,
+    cancel: &'a CancellationToken,
+}
+
+impl Job<'_> {
+    /// Run the trial, or take what an earlier run left. `None` when it was not started.
+    async fn run(
+        self,
+        number: usize,
+        plan: &TrialPlan,
+        listener: &SuiteListener<'_>,
+    ) -> Result<Option<TrialSummary>, SuiteError> {
+        let folder = self.folder(plan);
+        if let Some(record) = finished(&folder) {
+            return Ok(Some(summary(&record, &folder)));
+        }
+        let mut attempt = 0;
+        loop {
+            if self.cancel.is_cancelled() || self.stopped.has(&plan.name) {
+                return Ok(None);
+            }
+            set_aside(&folder)?;
+            let record = self.attempt(number, plan, &folder, listener).await?;
+            let is_hopeless = matches!(record.outcome, Outcome::Auth | Outcome::NotInstalled);
+            if is_hopeless {
+                self.stopped.stop(&plan.name);
+            }
+            let try_again = record.outcome.is_infrastructure() && !is_hopeless;
+            if !try_again || attempt == self.run.retries || self.cancel.is_cancelled() {
+                return Ok(Some(summary(&record, &folder)));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause(attempt)) => {}
+                () = self.cancel.cancelled() => {}
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        number: usize,
+        plan: &TrialPlan,
+        folder: &Utf8Path,
+        listener: &SuiteListener<'_>,
+    ) -> Result<Record, SuiteError> {
+        let listener = |event: &RunEvent<'_>| listener(number, event);
+        let context = trial::Context {
+            host: self.run.host,
+            run_id: &self.run_dir.id,
+            folder,
+            listener: &listener,
+            cancel: self.cancel,
+        };
+        let record = trial::run(plan, &context).await?;
+        Meta::of(&record).write(folder)?;
+        Ok(record)
+    }
+
+    fn folder(&self, plan: &TrialPlan) -> Utf8PathBuf {
+        self.run_dir
+            .path
+            .join("trials")
+            .join(&plan.name)
+            .join(folder_name(&plan.case.name))
+            .join(format!("trial-{}", plan.number))
+    }
+}
+
+impl Stopped {
+    fn has(&self, agent: &str) -> bool {
+        self.lock().contains(agent)
+    }
+
+    fn stop(&self, agent: &str) {
+        self.lock().insert(agent.to_owned());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        let agents = self.agents.lock();
+        agents.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The record of a trial that came to its end and was not interrupted.
+fn finished(folder: &Utf8Path) -> Option<Record> {
+    let bytes = fs::read(folder.join("artifacts").join(store::RECORD_FILE)).ok()?;
+    let record: Record = serde_json::from_slice(&bytes).ok()?;
+    let is_finished = record.completed_at.is_some() && record.outcome != Outcome::Interrupted;
+    is_finished.then_some(record)
+}
+
+/// Every attempt is kept: an earlier one makes room under a name of its own.
+fn set_aside(folder: &Utf8Path) -> Result<(), StoreError> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    let aside = (1..)
+        .map(|attempt| Utf8PathBuf::from(format!("{folder}.attempt-{attempt}")))
+        .find(|aside| !aside.exists())
+        .expect("there is always another number");
+    fs::rename(folder, &aside).map_err(|source| StoreError {
+        path: aside,
+        source,
+    })
+}
+
+fn pause(attempt: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(2_u32.saturating_pow(attempt))
+        .min(LONGEST_PAUSE)
+}
+
+/// A task's name as the name of a folder.
+fn folder_name(task: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name: String = task
+        .chars()
+        .map(|c| if safe(c) { c } else { '-' })
+        .take(100)
+        .collect();
+    name.trim_start_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_minute() {
+        let seconds: Vec<u64> = (0..8).map(|attempt| pause(attempt).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    #[test]
+    fn a_task_name_is_a_safe_folder() {
+        assert_eq!(folder_name("../fix: it"), "-fix--it");
+    }
+}
