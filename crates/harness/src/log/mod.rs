@@ -1,6 +1,7 @@
 //! `youbencha-log.json`: the normalised account of one agent's session. These are its types;
 //! `LogWriter` writes it as a stream, `normalize` makes it from a recorded output.
 
+mod escape;
 mod normalize;
 mod text;
 mod writer;

@@ -9,6 +9,7 @@ use serde::{
     de::{Deserializer, Visitor},
 };
 
+use super::escape::{find_escape_or_control, write_string};
 use crate::session::Text;
 
 const ESCAPE: u8 = 0x1b;
@@ -17,7 +18,7 @@ const ESCAPE: u8 = 0x1b;
 pub(super) fn write_text(out: &mut dyn io::Write, text: Text<'_>) -> io::Result<()> {
     match text {
         Text::Plain(text) => write_plain(out, text),
-        Text::Json(value) => Ok(serde_json::to_writer(out, value)?),
+        Text::Json(value) => write_string(out, value),
         Text::JsonString(literal) if is_copyable(literal.as_bytes()) => {
             out.write_all(literal.as_bytes())
         }
@@ -26,7 +27,7 @@ pub(super) fn write_text(out: &mut dyn io::Write, text: Text<'_>) -> io::Result<
 }
 
 fn write_plain(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
-    Ok(serde_json::to_writer(out, &*strip_ansi(text))?)
+    write_string(out, &strip_ansi(text))
 }
 
 /// Whether a JSON string literal can go into the log as it stands. It cannot when it writes
@@ -34,15 +35,16 @@ fn write_plain(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
 /// refuse.
 fn is_copyable(literal: &[u8]) -> bool {
     let mut rest = literal;
-    while let Some(at) = memchr(b'\\', rest) {
-        match rest.get(at + 1) {
+    while let Some(at) = find_escape_or_control(rest) {
+        let escape = rest[at..].strip_prefix(b"\\").unwrap_or_default();
+        match escape.first() {
             Some(b'n' | b't' | b'"' | b'\\' | b'r' | b'/' | b'b' | b'f') => {}
-            Some(b'u') if is_copyable_escape(rest.get(at + 2..at + 6)) => {}
+            Some(b'u') if is_copyable_escape(escape.get(1..5)) => {}
             _ => return false,
         }
         rest = &rest[at + 2..];
     }
-    !has_control_characters(literal)
+    true
 }
 
 fn is_copyable_escape(hex: Option<&[u8]>) -> bool {
@@ -51,12 +53,6 @@ fn is_copyable_escape(hex: Option<&[u8]>) -> bool {
         let is_surrogate = hex[0].eq_ignore_ascii_case(&b'd') && hex[1] > b'7';
         hex.iter().all(u8::is_ascii_hexdigit) && !is_escape && !is_surrogate
     })
-}
-
-fn has_control_characters(bytes: &[u8]) -> bool {
-    // Whole chunks without an early way out let the compiler use wide registers.
-    let mut chunks = bytes.chunks(256);
-    chunks.any(|chunk| chunk.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < b' ')
 }
 
 /// `text` without terminal escapes.
