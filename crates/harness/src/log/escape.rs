@@ -5,7 +5,7 @@ use std::io;
 
 const ONES: u64 = u64::MAX / 255;
 const HIGH_BITS: u64 = ONES << 7;
-const PIECE: usize = 512;
+const PIECE: usize = 256;
 /// What one turn adds to a piece at most.
 const LARGEST_STEP: usize = 16;
 
@@ -51,7 +51,8 @@ pub(super) fn find_escape_or_control(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The high bits of the bytes of `word` that are `byte`. Those behind the first may be wrong.
-fn marks(word: [u8; 8], byte: u8) -> u64 {
+#[inline]
+pub(crate) fn marks(word: [u8; 8], byte: u8) -> u64 {
     let sought_are_zero = u64::from_le_bytes(word) ^ (ONES * u64::from(byte));
     sought_are_zero.wrapping_sub(ONES) & !sought_are_zero & HIGH_BITS
 }

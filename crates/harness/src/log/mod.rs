@@ -17,7 +17,10 @@ use crate::{
     usage::Usage,
 };
 
-pub(crate) use self::text::{lossy_text, strip_ansi};
+pub(crate) use self::{
+    escape::marks,
+    text::{lossy_text, strip_ansi},
+};
 pub use self::{
     normalize::{MAX_LINE_BYTES, Recording, normalize},
     writer::LogWriter,

@@ -4,7 +4,6 @@
 
 use std::{
     collections::VecDeque,
-    hash::{DefaultHasher, Hash, Hasher},
     io::{self, BufWriter, Seek, Write},
 };
 
@@ -311,10 +310,17 @@ fn write_optional(out: &mut dyn Write, name: &[u8], value: Option<&str>) -> io::
     write_string(out, value)
 }
 
+/// Enough to tell the few calls that wait from each other.
 fn fingerprint(id: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    hasher.finish()
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = id.as_bytes().as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]);
+    words.fold(id.len() as u64, |hash, word| {
+        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
+        mixed ^ (mixed >> 32)
+    })
 }
 
 /// The tool calls: in memory at first, then on their way to the output.
@@ -499,6 +505,24 @@ mod tests {
         assert_eq!(log.account.counts.unmatched_results, 1);
         let last = log.tool_calls.last().unwrap();
         assert_eq!(last.result.as_deref(), Some("in time"));
+    }
+
+    #[test]
+    fn ids_that_differ_in_one_place_or_in_length_are_told_apart() {
+        let long = "toolu_01234567890123456789";
+        let mut seen: Vec<_> = (0..=long.len())
+            .map(|end| fingerprint(&long[..end]))
+            .collect();
+        for place in 0..long.len() {
+            let mut id = long.to_owned();
+            id.replace_range(place..=place, "x");
+            seen.push(fingerprint(&id));
+        }
+        seen.push(fingerprint("\0"));
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
     }
 
     #[test]
