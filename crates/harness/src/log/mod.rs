@@ -1,6 +1,7 @@
 //! `youbencha-log.json`: the normalised account of one agent's session. These are its types;
 //! `LogWriter` writes it as a stream, `normalize` makes it from a recorded output.
 
+mod escape;
 mod normalize;
 mod text;
 mod writer;
@@ -16,7 +17,10 @@ use crate::{
     usage::Usage,
 };
 
-pub(crate) use self::text::{lossy_text, strip_ansi};
+pub(crate) use self::{
+    escape::marks,
+    text::{lossy_text, strip_ansi},
+};
 pub use self::{
     normalize::{MAX_LINE_BYTES, Recording, normalize},
     writer::LogWriter,

@@ -9,15 +9,17 @@ use serde::{
     de::{Deserializer, Visitor},
 };
 
+use super::escape::{find_escape_or_control, write_string};
 use crate::session::Text;
 
 const ESCAPE: u8 = 0x1b;
+const CHUNK: usize = 256;
 
 /// Write `text` as one JSON string literal.
 pub(super) fn write_text(out: &mut dyn io::Write, text: Text<'_>) -> io::Result<()> {
     match text {
         Text::Plain(text) => write_plain(out, text),
-        Text::Json(value) => Ok(serde_json::to_writer(out, value)?),
+        Text::Json(value) => write_string(out, value),
         Text::JsonString(literal) if is_copyable(literal.as_bytes()) => {
             out.write_all(literal.as_bytes())
         }
@@ -26,23 +28,52 @@ pub(super) fn write_text(out: &mut dyn io::Write, text: Text<'_>) -> io::Result<
 }
 
 fn write_plain(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
-    Ok(serde_json::to_writer(out, &*strip_ansi(text))?)
+    write_string(out, &strip_ansi(text))
 }
 
 /// Whether a JSON string literal can go into the log as it stands. It cannot when it writes
 /// ESC, or half of a surrogate pair, or when it is not well-formed, which strict readers
 /// refuse.
 fn is_copyable(literal: &[u8]) -> bool {
+    is_surely_copyable(literal) || is_copyable_by_escapes(literal)
+}
+
+/// Whether no byte is a control character, and every backslash stands before a letter of a
+/// short escape. That needs no look at which backslash escapes which, so that the compiler
+/// can use wide registers, and it holds for most literals.
+fn is_surely_copyable(literal: &[u8]) -> bool {
+    let Some((_, next)) = literal.split_first() else {
+        return false;
+    };
+    let mut pairs = literal.chunks(CHUNK).zip(next.chunks(CHUNK));
+    pairs.all(|(bytes, next)| {
+        let doubts = bytes.iter().zip(next).map(|(byte, next)| {
+            let is_short = is_short_escape(*next);
+            u8::from(*byte < b' ') | (u8::from(*byte == b'\\') & u8::from(!is_short))
+        });
+        doubts.fold(0, |any, doubt| any | doubt) == 0
+    }) && literal.ends_with(b"\"")
+}
+
+/// Without a branch, for the loop above.
+fn is_short_escape(byte: u8) -> bool {
+    let letters = *b"nt\"\\r/bf";
+    let found = letters.map(|letter| u8::from(byte == letter));
+    found.iter().fold(0, |any, found| any | found) != 0
+}
+
+fn is_copyable_by_escapes(literal: &[u8]) -> bool {
     let mut rest = literal;
-    while let Some(at) = memchr(b'\\', rest) {
-        match rest.get(at + 1) {
-            Some(b'n' | b't' | b'"' | b'\\' | b'r' | b'/' | b'b' | b'f') => {}
-            Some(b'u') if is_copyable_escape(rest.get(at + 2..at + 6)) => {}
+    while let Some(at) = find_escape_or_control(rest) {
+        let escape = rest[at..].strip_prefix(b"\\").unwrap_or_default();
+        match escape.first() {
+            Some(b'u') if is_copyable_escape(escape.get(1..5)) => {}
+            Some(letter) if is_short_escape(*letter) => {}
             _ => return false,
         }
         rest = &rest[at + 2..];
     }
-    !has_control_characters(literal)
+    true
 }
 
 fn is_copyable_escape(hex: Option<&[u8]>) -> bool {
@@ -51,12 +82,6 @@ fn is_copyable_escape(hex: Option<&[u8]>) -> bool {
         let is_surrogate = hex[0].eq_ignore_ascii_case(&b'd') && hex[1] > b'7';
         hex.iter().all(u8::is_ascii_hexdigit) && !is_escape && !is_surrogate
     })
-}
-
-fn has_control_characters(bytes: &[u8]) -> bool {
-    // Whole chunks without an early way out let the compiler use wide registers.
-    let mut chunks = bytes.chunks(256);
-    chunks.any(|chunk| chunk.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < b' ')
 }
 
 /// `text` without terminal escapes.
@@ -108,6 +133,8 @@ impl<'de> Deserialize<'de> for Lossy {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn written(literal: &str) -> String {
@@ -139,5 +166,32 @@ mod tests {
     fn half_a_surrogate_pair_does_not_spoil_the_document() {
         assert!(written(r#""cut \ud83d""#).starts_with("cut \u{fffd}"));
         assert_eq!(written(r#""whole \ud83c\udf89""#), "whole 🎉");
+    }
+
+    #[test]
+    fn an_escape_across_two_chunks_is_seen() {
+        for before in CHUNK - 8..CHUNK + 8 {
+            let text = "x".repeat(before);
+            assert_eq!(
+                written(&format!(r#""{text}\u001b[1my""#)),
+                format!("{text}y")
+            );
+            assert!(is_surely_copyable(format!(r#""{text}\n""#).as_bytes()));
+            assert!(!is_surely_copyable(format!("\"{text}\n\"").as_bytes()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_quick_look_never_lets_pass_what_the_exact_one_refuses(
+            inside in "(\\\\|\\\\[nu\\\\d\"]|00|1b|d8|[a\n\x1bä])*",
+        ) {
+            let literal = format!("\"{inside}\"");
+            // Only what the cursor takes for one string gets here.
+            prop_assume!(inside.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 0);
+            if is_surely_copyable(literal.as_bytes()) {
+                prop_assert!(is_copyable_by_escapes(literal.as_bytes()));
+            }
+        }
     }
 }

@@ -4,20 +4,21 @@
 
 use std::{
     collections::VecDeque,
-    hash::{DefaultHasher, Hash, Hasher},
     io::{self, BufWriter, Seek, Write},
 };
 
 use tempfile::{SpooledData, SpooledTempFile};
 
-use super::{Account, UNKNOWN, text::write_text};
+use super::{Account, UNKNOWN, escape::write_string, text::write_text};
 use crate::session::{MessageKind, SessionEvent, Text};
 
 /// Messages and tool calls stay in memory up to this size each; most sessions need no more,
 /// and get a document that opens with who ran and how it went.
 const MAX_IN_MEMORY: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
-const MAX_SPARE: usize = 64 << 10;
+/// Buffers kept for calls to come. A sub-agent's calls wait behind the one that started it,
+/// dozens at a time.
+const MAX_SPARE_BYTES: usize = 512 << 10;
 const START: &[u8] = b"{\"version\":\"1.0.0\",";
 const MAX_HELD_BYTES: usize = 4 << 20;
 const MAX_HELD_CALLS: usize = 1024;
@@ -29,6 +30,7 @@ pub struct LogWriter<W: Write> {
     held: VecDeque<HeldCall>,
     held_bytes: usize,
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
     unmatched_results: u64,
     failure: Option<io::Error>,
 }
@@ -53,6 +55,7 @@ impl<W: Write> LogWriter<W> {
             held: VecDeque::new(),
             held_bytes: 0,
             spare: Vec::new(),
+            spare_bytes: 0,
             unmatched_results: 0,
             failure: None,
         }
@@ -145,7 +148,7 @@ impl<W: Write> LogWriter<W> {
             return Ok(());
         };
         let mut json = self.spare.pop().unwrap_or_default();
-        json.clear();
+        self.spare_bytes -= json.capacity();
         write_call(&mut json, name, arguments, id)?;
         write_optional(&mut json, b",\"parent\":", parent)?;
         self.held_bytes += json.len();
@@ -243,9 +246,12 @@ impl<W: Write> LogWriter<W> {
 
     /// A call is written; its buffer may serve again.
     fn forget(&mut self, call: HeldCall) {
-        self.held_bytes -= call.json.len();
-        if self.spare.len() < 8 && call.json.capacity() <= MAX_SPARE {
-            self.spare.push(call.json);
+        let mut buffer = call.json;
+        self.held_bytes -= buffer.len();
+        if self.spare_bytes + buffer.capacity() <= MAX_SPARE_BYTES {
+            self.spare_bytes += buffer.capacity();
+            buffer.clear();
+            self.spare.push(buffer);
         }
     }
 }
@@ -280,7 +286,7 @@ fn write_call(
     id: Option<&str>,
 ) -> io::Result<()> {
     out.write_all(b"{\"name\":")?;
-    serde_json::to_writer(&mut *out, name)?;
+    write_string(out, name)?;
     out.write_all(b",\"arguments\":")?;
     write_text(out, arguments)?;
     write_optional(out, b",\"id\":", id)
@@ -301,13 +307,20 @@ fn write_answer(out: &mut dyn Write, content: Option<Text<'_>>, is_error: bool) 
 fn write_optional(out: &mut dyn Write, name: &[u8], value: Option<&str>) -> io::Result<()> {
     let Some(value) = value else { return Ok(()) };
     out.write_all(name)?;
-    Ok(serde_json::to_writer(out, value)?)
+    write_string(out, value)
 }
 
+/// Enough to tell the few calls that wait from each other.
 fn fingerprint(id: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    hasher.finish()
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = id.as_bytes().as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]);
+    words.fold(id.len() as u64, |hash, word| {
+        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
+        mixed ^ (mixed >> 32)
+    })
 }
 
 /// The tool calls: in memory at first, then on their way to the output.
@@ -492,6 +505,24 @@ mod tests {
         assert_eq!(log.account.counts.unmatched_results, 1);
         let last = log.tool_calls.last().unwrap();
         assert_eq!(last.result.as_deref(), Some("in time"));
+    }
+
+    #[test]
+    fn ids_that_differ_in_one_place_or_in_length_are_told_apart() {
+        let long = "toolu_01234567890123456789";
+        let mut seen: Vec<_> = (0..=long.len())
+            .map(|end| fingerprint(&long[..end]))
+            .collect();
+        for place in 0..long.len() {
+            let mut id = long.to_owned();
+            id.replace_range(place..=place, "x");
+            seen.push(fingerprint(&id));
+        }
+        seen.push(fingerprint("\0"));
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
     }
 
     #[test]

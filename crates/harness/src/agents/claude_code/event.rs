@@ -16,17 +16,14 @@ use crate::session::{SessionEvent, SessionHost};
 const MAX_NOISE_BYTES: usize = 64;
 const MAX_STDERR_TAIL: usize = 2000;
 
-/// The event in a line: its JSON from the start, or after a little noise that a terminal put
-/// before it.
-pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
+/// Where in a line the JSON of an event may be: at the start, or after a little noise that a
+/// terminal put before it.
+pub(super) fn json_part(line: &[u8]) -> Option<&[u8]> {
     let start = memchr(b'{', line).filter(|start| *start <= MAX_NOISE_BYTES)?;
     let (noise, json) = line.split_at(start);
     let noise = noise.strip_prefix(b"^D").unwrap_or(noise);
-    if noise.iter().any(u8::is_ascii_alphanumeric) {
-        return None;
-    }
-    let event = Line::read(json)?;
-    event.kind.is_string().then_some(event)
+    let is_noise = !noise.iter().any(u8::is_ascii_alphanumeric);
+    is_noise.then_some(json)
 }
 
 /// The objects of a list that stands on one line, as `--output-format json` writes it.

@@ -8,6 +8,8 @@
 
 use memchr::memchr;
 
+use crate::log::marks;
+
 /// So many words of eight bytes are looked at one by one before a wide search pays.
 const NEAR_WORDS: usize = 6;
 
@@ -106,16 +108,26 @@ impl<'a> Cursor<'a> {
     }
 
     /// Take a string, quotes included. The cursor is at the opening quote.
+    #[inline]
     fn string(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
-        let mut at = start + 1;
+        match short_string(&self.bytes[start + 1..]) {
+            Some(len) => self.at = start + 1 + len,
+            None => self.at = self.long_string_end()?,
+        }
+        Some(&self.bytes[start..self.at])
+    }
+
+    #[inline(never)]
+    fn long_string_end(&self) -> Option<usize> {
+        let start = self.at + 1;
+        let mut at = start;
         loop {
             at += find_quote(self.bytes.get(at..)?)?;
-            let inside = &self.bytes[start + 1..at];
+            let inside = &self.bytes[start..at];
             at += 1;
             if !inside.ends_with(b"\\") || !ends_in_escape(inside) {
-                self.at = at;
-                return Some(&self.bytes[start..at]);
+                return Some(at);
             }
         }
     }
@@ -153,17 +165,31 @@ fn ends_in_escape(text: &[u8]) -> bool {
     backslashes.count() % 2 == 1
 }
 
+/// The length of a string up to and with its closing quote, if that is near and certain.
+/// Most strings are keys, words and ids.
+#[inline]
+fn short_string(bytes: &[u8]) -> Option<usize> {
+    let (words, _) = bytes.first_chunk::<16>()?.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let quotes = marks(*word, b'"');
+        if quotes != 0 {
+            let at = index * 8 + quotes.trailing_zeros() as usize / 8;
+            let is_escaped = at > 0 && bytes[at - 1] == b'\\';
+            return (!is_escaped).then_some(at + 1);
+        }
+    }
+    None
+}
+
 /// Where the next quote is. Keys, ids and words end soon, and in JSON within JSON the next
 /// quote is never far.
 fn find_quote(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 255;
     let (words, _) = bytes.as_chunks::<8>();
     let near = &words[..words.len().min(NEAR_WORDS)];
     for (index, word) in near.iter().enumerate() {
-        let quotes_are_zero = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'"'));
-        let found = quotes_are_zero.wrapping_sub(ONES) & !quotes_are_zero & (ONES << 7);
-        if found != 0 {
-            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        let quotes = marks(*word, b'"');
+        if quotes != 0 {
+            return Some(index * 8 + quotes.trailing_zeros() as usize / 8);
         }
     }
     let far = near.len() * 8;

@@ -185,17 +185,24 @@ pub(super) struct Line<'a> {
 
     has_parent: bool,
     is_rest_skipped: bool,
+    is_whole: bool,
 }
 
 impl<'a> Line<'a> {
-    /// Read a line; `None` when it is no JSON object.
-    pub(super) fn read(json: &'a [u8]) -> Option<Line<'a>> {
+    /// Read a line; `is_event` tells what has come of it. (An `Option` of something so large
+    /// would be copied on its way out.)
+    pub(super) fn read(json: &'a [u8]) -> Line<'a> {
         let mut line = Line::default();
         let mut cursor = Cursor::new(json);
         let walked = cursor.members(|cursor, key| line.member(cursor, key));
-        let is_whole = walked.and_then(|()| cursor.end()).is_some();
         let is_enough = line.is_rest_skipped && json.ends_with(b"}");
-        (is_whole || is_enough).then_some(line)
+        line.is_whole = is_enough || walked.and_then(|()| cursor.end()).is_some();
+        line
+    }
+
+    /// Whether it is a JSON object, and tells its type.
+    pub(super) fn is_event(&self) -> bool {
+        self.is_whole && self.kind.is_string()
     }
 
     /// A tool result comes twice, as the model sees it and as the CLI's own structure, which
@@ -419,7 +426,8 @@ mod tests {
     fn fields_of_another_type_are_fields_not_there() {
         let line = br#"{"type":"assistant","message":[1,{"a":2}],"usage":"none","num_turns":-1,
             "event":{"type":7,"message":null},"timestamp":{},"total_cost_usd":"1"}"#;
-        let line = Line::read(line).unwrap();
+        let line = Line::read(line);
+        assert!(line.is_event());
         assert_eq!(line.kind.text().as_deref(), Some("assistant"));
         assert!(line.message.is_none() && line.usage.is_none());
         assert_eq!(line.num_turns.number(), None);

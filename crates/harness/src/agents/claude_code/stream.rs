@@ -6,8 +6,8 @@ use std::{borrow::Cow, time::Duration};
 use super::{
     blocks::{self, Origin},
     event::{
-        api_fault, ends_turn, is_known_system_subtype, is_known_without_effect, keep_tail, list,
-        parent, parse, rate_limit, retry_fault,
+        api_fault, ends_turn, is_known_system_subtype, is_known_without_effect, json_part,
+        keep_tail, list, parent, rate_limit, retry_fault,
     },
     message::{Content, Field, Line, Message},
     text::TextReader,
@@ -119,10 +119,8 @@ impl ClaudeSession {
 
     fn read(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         let trimmed = line.trim_ascii();
-        if self.form != Form::Text
-            && let Some(event) = parse(trimmed)
-        {
-            return self.event(&event, host);
+        if self.read_event(trimmed, host) {
+            return;
         }
         if trimmed.starts_with(b"[{") && self.form != Form::Text {
             let list = list(trimmed);
@@ -150,16 +148,30 @@ impl ClaudeSession {
             }
             return;
         }
-        let event = if self.form == Form::Text {
-            None
-        } else {
-            parse(stripped.trim().as_bytes())
-        };
-        match event {
-            Some(event) => self.event(&event, host),
-            None if is_text => self.plain(&stripped, host),
-            None => self.malformed(stripped.trim()),
+        if self.read_event(stripped.trim().as_bytes(), host) {
+            return;
         }
+        if is_text {
+            self.plain(&stripped, host);
+        } else {
+            self.malformed(stripped.trim());
+        }
+    }
+
+    /// Read a line as an event, if it is one.
+    fn read_event(&mut self, line: &[u8], host: &mut dyn SessionHost) -> bool {
+        if self.form == Form::Text {
+            return false;
+        }
+        let Some(json) = json_part(line) else {
+            return false;
+        };
+        let event = Line::read(json);
+        let is_event = event.is_event();
+        if is_event {
+            self.event(&event, host);
+        }
+        is_event
     }
 
     fn has_events(&self) -> bool {
