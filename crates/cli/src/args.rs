@@ -41,11 +41,15 @@ pub enum Command {
 /// `proctor run`.
 #[derive(Debug, Parser)]
 #[command(
-    override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>"
+    override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>\n       proctor run [OPTIONS] [SUITE]"
 )]
 pub struct RunArgs {
-    #[command(flatten)]
-    pub cases: Cases,
+    /// Test cases (YAML or JSON), folders of them, or one suite; `proctor.yaml` when left out
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<Utf8PathBuf>,
+    /// A test case or suite; the same as PATH
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Vec<Utf8PathBuf>,
     /// Print one JSON object on standard output when all is done
     #[arg(long)]
     pub json: bool,
@@ -55,6 +59,38 @@ pub struct RunArgs {
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
+    #[command(flatten)]
+    pub suite: SuiteArgs,
+}
+
+/// Options that only a suite takes.
+#[derive(Debug, Default, PartialEq, Eq, Parser)]
+#[command(next_help_heading = "Suites")]
+pub struct SuiteArgs {
+    /// Only this agent; may be given more than once
+    #[arg(long, value_name = "NAME", alias = "orchestrator")]
+    pub agent: Vec<String>,
+    /// Only this task; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub task: Vec<String>,
+    /// How often each agent does each task
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub trials: Option<u32>,
+    /// How many trials run at the same time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub parallel: Option<u16>,
+    /// What the order of the trials comes from
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Try a trial again so often when infrastructure failed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retry_infra: u32,
+    /// Run what is missing of an earlier run; the newest one when no folder is named
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
+    pub resume: Option<Utf8PathBuf>,
+    /// Show what would run, in its order, and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// How to show progress.

@@ -1,7 +1,9 @@
 //! What goes wrong before, beside or instead of a run, and the exit codes.
 
 use camino::Utf8PathBuf;
-use proctor_harness::{config::ConfigError, store::TrialStatus, trial::TrialError};
+use proctor_harness::{
+    config::ConfigError, plan::NoMatch, store::TrialStatus, suite::SuiteError, trial::TrialError,
+};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,20 @@ pub enum CliError {
         /// The folder.
         folder: Utf8PathBuf,
     },
+    /// No path was given and there is no suite here.
+    #[error("there is nothing to run: no path was given, and there is no proctor.yaml here")]
+    NothingToRun,
+    /// An option of suites was given without one.
+    #[error(
+        "--agent, --task, --trials, --parallel, --seed, --retry-infra, --resume and --dry-run need a suite"
+    )]
+    NotASuite,
+    /// A filter names what is not there.
+    #[error(transparent)]
+    NoMatch(#[from] NoMatch),
+    /// A suite could not be run.
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
     /// A file is in the way.
     #[error("{path} is there already")]
     Exists {
@@ -85,14 +101,30 @@ impl CliError {
             }
             CliError::Exists { .. } => Some("use --force to write over it".to_owned()),
             CliError::NoSession { known, .. } => Some(format!("use one of: {}", known.join(", "))),
-            CliError::Config(_) | CliError::Io(_) => None,
+            CliError::NothingToRun => {
+                Some("name a test case, or write one with `proctor init`".to_owned())
+            }
+            CliError::NotASuite => Some("a suite is a file with `agents` and `tasks`".to_owned()),
+            CliError::NoMatch(error) => Some(format!("there are: {}", error.known.join(", "))),
+            CliError::Suite(SuiteError::Trial(error)) => error.hint(),
+            CliError::Suite(SuiteError::Changed { .. }) => {
+                Some("resume with the same suite and options, or start a new run".to_owned())
+            }
+            CliError::Suite(SuiteError::Running { .. }) => {
+                Some("wait for it to end, or end it".to_owned())
+            }
+            CliError::Suite(_) | CliError::Config(_) | CliError::Io(_) => None,
         }
     }
 
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Trial(error) if !error.is_usage() => Exit::Infrastructure,
+            CliError::Trial(error) | CliError::Suite(SuiteError::Trial(error))
+                if !error.is_usage() =>
+            {
+                Exit::Infrastructure
+            }
             _ => Exit::Usage,
         }
     }

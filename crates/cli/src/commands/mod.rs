@@ -7,18 +7,23 @@ pub mod list;
 pub mod log;
 pub mod run;
 pub mod schema;
+mod suite;
 pub mod validate;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{config::Settings, host::Host, plan::TrialPlan};
 
-use crate::{args::Cases, error::CliError};
+use crate::error::CliError;
 
 /// The test cases that were named, loaded; all that is wrong with any of them is told at once.
-fn load(cases: &Cases, host: &Host, settings: &Settings) -> Result<Vec<TrialPlan>, CliError> {
+fn load<'a>(
+    paths: impl IntoIterator<Item = &'a Utf8PathBuf>,
+    host: &Host,
+    settings: &Settings,
+) -> Result<Vec<TrialPlan>, CliError> {
     let mut plans = Vec::new();
     let mut errors = Vec::new();
-    for path in cases.paths.iter().chain(&cases.config) {
+    for path in paths {
         for file in files(&host.cwd.join(path), path)? {
             match TrialPlan::load(&file, host, settings) {
                 Ok(plan) => plans.push(plan),

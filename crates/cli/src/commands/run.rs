@@ -1,15 +1,17 @@
 //! `proctor run`.
 
+use camino::Utf8PathBuf;
 use proctor_harness::{
+    config::{Settings, is_suite},
     event::RunEvent,
+    host::Host,
     runner::{Run, Workspaces},
-    store::TrialStatus,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::RunArgs,
+    args::{RunArgs, SuiteArgs},
     error::{CliError, Exit},
     host, ui,
 };
@@ -17,10 +19,33 @@ use crate::{
 /// Where runs go when nobody says where.
 const DEFAULT_WORKSPACE_DIR: &str = ".proctor";
 
+/// The suite of a project.
+const DEFAULT_SUITE: &str = "proctor.yaml";
+
 pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    let plans = super::load(&args.cases, &host, &settings)?;
+    let mut paths: Vec<Utf8PathBuf> = args.paths.iter().chain(&args.config).cloned().collect();
+    if paths.is_empty() {
+        paths.push(DEFAULT_SUITE.into());
+    }
+    match paths.as_slice() {
+        [path] if is_suite(&host.cwd.join(path)) => super::suite::run(path, args, &host, &settings),
+        [path] if path == DEFAULT_SUITE && !host.cwd.join(path).exists() => {
+            Err(CliError::NothingToRun)
+        }
+        _ if args.suite != SuiteArgs::default() => Err(CliError::NotASuite),
+        _ => run_cases(&paths, args, &host, &settings),
+    }
+}
+
+fn run_cases(
+    paths: &[Utf8PathBuf],
+    args: &RunArgs,
+    host: &Host,
+    settings: &Settings,
+) -> Result<Exit, CliError> {
+    let plans = super::load(paths, host, settings)?;
     let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
     let run = Run {
         plans: &plans,
@@ -33,21 +58,35 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         } else {
             Workspaces::Delete
         },
-        host: &host,
+        host,
     };
-    let progress = ui::Progress::new(args.progress, &host);
+    let progress = ui::Progress::new(args.progress, host);
+    let listener = |event: &RunEvent<'_>| progress.show(event);
+    let cancel = CancellationToken::new();
+    let summary = until_done(run.run(&listener, &cancel), &progress, &cancel)?;
+    if args.json {
+        ui::print_json(&summary)?;
+    } else {
+        ui::report(&progress, &summary)?;
+    }
+    Ok(summary.status.into())
+}
+
+/// See a run through: show progress, and stop it when a signal asks for that.
+pub(super) fn until_done<T, E: Into<CliError>>(
+    running: impl Future<Output = Result<T, E>>,
+    progress: &ui::Progress,
+    cancel: &CancellationToken,
+) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let summary = runtime.block_on(async {
-        let cancel = CancellationToken::new();
+    let done = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
-        let listener = |event: &RunEvent<'_>| progress.show(event);
-        let running = run.run(&listener, &cancel);
         tokio::pin!(running);
         loop {
             tokio::select! {
-                summary = &mut running => return Ok::<_, CliError>(summary?),
+                done = &mut running => return done.map_err(Into::into),
                 () = signals.next() => {
                     if cancel.is_cancelled() {
                         // Asked twice: the supervisors see us go and take the agents along.
@@ -59,18 +98,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
                 () = progress.tick() => {}
             }
         }
-    })?;
+    });
     progress.finish();
-    if args.json {
-        ui::print_json(&summary)?;
-    } else {
-        ui::report(&progress, &summary)?;
-    }
-    Ok(if summary.status == TrialStatus::Interrupted {
-        Exit::Interrupted
-    } else {
-        summary.status.into()
-    })
+    done
 }
 
 /// The signals that ask us to stop.

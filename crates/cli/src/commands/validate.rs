@@ -11,7 +11,11 @@ use crate::{
 pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    for plan in super::load(&args.cases, &host, &settings)? {
+    for plan in super::load(
+        args.cases.paths.iter().chain(&args.cases.config),
+        &host,
+        &settings,
+    )? {
         let case = &plan.case;
         ui::print(&format!("{}: ok\n", case.config_file()))?;
         if args.verbose {

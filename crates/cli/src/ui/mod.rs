@@ -4,7 +4,7 @@ mod progress;
 mod report;
 
 pub use progress::Progress;
-pub use report::report;
+pub use report::{report, suite_report};
 
 use std::{
     fmt::Write as _,

@@ -1,6 +1,7 @@
 //! Progress on standard error: what the agent is doing now, how long, how many tokens.
 
 use std::{
+    collections::BTreeMap,
     io::{self, IsTerminal, Write},
     sync::Mutex,
     time::{Duration, Instant},
@@ -20,6 +21,7 @@ const CLEAR_LINE: &str = "\r\x1b[2K";
 /// Shows progress, and remembers the records for the report.
 pub struct Progress {
     style: Style,
+    began: Instant,
     state: Mutex<State>,
 }
 
@@ -40,6 +42,8 @@ struct State {
     doing: String,
     tokens: Option<(u64, u64)>,
     records: Vec<Record>,
+    /// The trials of a suite that run now.
+    trials: BTreeMap<usize, String>,
 }
 
 impl Progress {
@@ -58,9 +62,11 @@ impl Progress {
             doing: String::new(),
             tokens: None,
             records: Vec::new(),
+            trials: BTreeMap::new(),
         };
         Progress {
             style,
+            began: Instant::now(),
             state: Mutex::new(state),
         }
     }
@@ -80,6 +86,35 @@ impl Progress {
                 let line = line.unwrap_or_default();
                 write(&format!("{CLEAR_LINE}{line}{}", state.status()));
             }
+        }
+    }
+
+    /// Show an event of one of several trials: when it starts, and what became of it.
+    pub fn show_trial(&self, trial: usize, event: &RunEvent<'_>) {
+        if self.style == Style::Quiet {
+            return;
+        }
+        let mut state = self.lock();
+        let line = match event {
+            RunEvent::TrialStarted(name) => {
+                let name = format!("{} on {}, trial {}", name.agent, name.task, name.trial);
+                state.trials.insert(trial, name.clone());
+                format!("started  {name}")
+            }
+            RunEvent::TrialEnded(record) => {
+                let name = state.trials.remove(&trial).unwrap_or_default();
+                format!(
+                    "{:<8} {name} ({})",
+                    record.status.as_str(),
+                    record.outcome.as_str()
+                )
+            }
+            _ => return,
+        };
+        let line = format!("[{}] {line}\n", elapsed(self.began));
+        match self.style {
+            Style::Terminal => write(&format!("{CLEAR_LINE}{line}{}", state.status())),
+            _ => write(&line),
         }
     }
 
@@ -168,6 +203,9 @@ impl State {
 
     /// The line that is drawn anew.
     fn status(&self) -> String {
+        if !self.trials.is_empty() {
+            return format!("{} running", self.trials.len());
+        }
         if self.phase != Some(Phase::Running) {
             return String::new();
         }

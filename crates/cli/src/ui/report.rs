@@ -4,9 +4,9 @@ use std::{fmt::Write, io};
 
 use proctor_harness::{
     evaluate::{Verdict, VerdictStatus},
-    runner::RunSummary,
+    runner::{RunSummary, TrialSummary},
     store::{Record, TrialStatus},
-    usage::{Usage, UsageSource},
+    usage::{Usage, UsageSource, Usd},
 };
 
 use super::Progress;
@@ -37,6 +37,56 @@ pub fn report(progress: &Progress, summary: &RunSummary) -> io::Result<()> {
         );
     }
     super::print(&text)
+}
+
+/// Print the result of a suite: a row for each agent and task.
+pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
+    let mut text = format!(
+        "{:<20} {:<28} {:>7} {:>7} {:>11} {:>12} {:>9}\n",
+        "agent", "task", "passed", "failed", "not judged", "tokens", "cost"
+    );
+    for trials in summary
+        .trials
+        .chunk_by(|one, other| one.agent == other.agent && one.task == other.task)
+    {
+        text.push_str(&row(trials));
+    }
+    let count = |status| of(&summary.trials, status);
+    let _ = writeln!(
+        text,
+        "\n{} trials: {} passed, {} failed, {} not judged, {} not run · {}",
+        summary.trials.len() + summary.not_run,
+        count(TrialStatus::Passed),
+        count(TrialStatus::Failed),
+        count(TrialStatus::Error) + count(TrialStatus::Interrupted),
+        summary.not_run,
+        summary.run_dir,
+    );
+    super::print(&text)
+}
+
+fn of(trials: &[TrialSummary], status: TrialStatus) -> usize {
+    trials.iter().filter(|trial| trial.status == status).count()
+}
+
+/// The trials of one agent on one task. A sum with an unknown part is unknown.
+fn row(trials: &[TrialSummary]) -> String {
+    let Some(first) = trials.first() else {
+        return String::new();
+    };
+    let tokens = |trial: &TrialSummary| trial.usage.as_ref()?.total.total_tokens;
+    let tokens: Option<u64> = trials.iter().map(tokens).sum();
+    let cost: Option<Usd> = trials.iter().map(|trial| trial.cost_usd).sum();
+    format!(
+        "{:<20} {:<28} {:>7} {:>7} {:>11} {:>12} {:>9}\n",
+        first.agent,
+        first.task,
+        of(trials, TrialStatus::Passed),
+        of(trials, TrialStatus::Failed),
+        of(trials, TrialStatus::Error) + of(trials, TrialStatus::Interrupted),
+        tokens.map_or("–".to_owned(), count),
+        cost.map_or("–".to_owned(), |cost| format!("${:.4}", cost.dollars())),
+    )
 }
 
 /// One trial.

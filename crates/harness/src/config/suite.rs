@@ -38,8 +38,14 @@ const NOT_YET: [&str; 8] = [
 #[serde(deny_unknown_fields)]
 pub struct Suite {
     /// The contenders: an `agent` section each, with a `name`.
-    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>", length(min = 1))]
-    #[expect(dead_code, reason = "read from the tree; named here so that it is a known key")]
+    #[schemars(
+        with = "Vec<serde_json::Map<String, serde_json::Value>>",
+        length(min = 1)
+    )]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
     agents: Vec<IgnoredAny>,
     /// What they are asked.
     #[schemars(length(min = 1))]
@@ -118,24 +124,37 @@ pub fn load_suite(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
-    let variables = Variables { project: &settings.variables, env };
+    let variables = Variables {
+        project: &settings.variables,
+        env,
+    };
     let (source, mut root) = Source::read(path, &variables).map_err(|error| vec![error])?;
     let source = Arc::new(source);
     let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
     let mut faults = refuse(&mut root);
     let written = root.read::<Suite>().map_err(|fault| faults.push(fault));
     let agents = read_agents(&root, settings, &mut faults);
-    let files = written.as_ref().map_or_else(|()| Vec::new(), |suite| task_files(suite, &root, &folder, &mut faults));
+    let files = written.as_ref().map_or_else(
+        |()| Vec::new(),
+        |suite| task_files(suite, &root, &folder, &mut faults),
+    );
     let (Ok(written), true) = (written, faults.is_empty()) else {
         return Err(vec![source.error(faults)]);
     };
     let cases = load_cases(&files, env, settings)?;
     check_limits(&written, &root, &mut faults);
-    check_unique(cases.iter().map(|case| case.name.as_str()), "task", root.span_of("tasks"), &mut faults);
+    check_unique(
+        cases.iter().map(|case| case.name.as_str()),
+        "task",
+        root.span_of("tasks"),
+        &mut faults,
+    );
     if !faults.is_empty() {
         return Err(vec![source.error(faults)]);
     }
-    let dir = written.results.map_or_else(|| "results".to_owned(), |results| results.dir);
+    let dir = written
+        .results
+        .map_or_else(|| "results".to_owned(), |results| results.dir);
     Ok(ResolvedSuite {
         agents,
         cases,
@@ -151,7 +170,9 @@ fn refuse(root: &mut Node) -> Vec<Fault> {
     NOT_YET
         .iter()
         .filter_map(|key| root.remove(key))
-        .map(|(span, key, _)| Fault::new(span, format!("`{key}` is not supported yet")).with_hint("remove it"))
+        .map(|(span, key, _)| {
+            Fault::new(span, format!("`{key}` is not supported yet")).with_hint("remove it")
+        })
         .collect()
 }
 
@@ -188,7 +209,12 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
         None => (fallback, item.span),
         Some((_, _, node)) => match node.as_str() {
             Some(name) => (name.to_owned(), node.span),
-            None => return Err(vec![Fault::new(node.span, format!("expected a string, found {}", node.value))]),
+            None => {
+                return Err(vec![Fault::new(
+                    node.span,
+                    format!("expected a string, found {}", node.value),
+                )]);
+            }
         },
     };
     if is_name(&name) {
@@ -204,14 +230,24 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.len() <= MAX_NAME
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
-fn check_unique<'a>(names: impl Iterator<Item = &'a str>, what: &str, span: Span, faults: &mut Vec<Fault>) {
+fn check_unique<'a>(
+    names: impl Iterator<Item = &'a str>,
+    what: &str,
+    span: Span,
+    faults: &mut Vec<Fault>,
+) {
     let mut seen = std::collections::BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
-            faults.push(Fault::new(span, format!("two {what}s are called `{name}`")).with_hint("give each a name of its own"));
+            faults.push(
+                Fault::new(span, format!("two {what}s are called `{name}`"))
+                    .with_hint("give each a name of its own"),
+            );
         }
     }
 }
@@ -226,7 +262,12 @@ fn check_limits(written: &Suite, root: &Node, faults: &mut Vec<Fault>) {
 }
 
 /// The files that `tasks` names, in the order of the file, each folder's sorted.
-fn task_files(suite: &Suite, root: &Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Vec<Utf8PathBuf> {
+fn task_files(
+    suite: &Suite,
+    root: &Node,
+    folder: &Utf8Path,
+    faults: &mut Vec<Fault>,
+) -> Vec<Utf8PathBuf> {
     let spans = match root.get("tasks").map(|node| &node.value) {
         Some(Value::List(items)) => items.iter().map(|item| item.span_of("testcase")).collect(),
         _ => Vec::new(),
@@ -238,7 +279,10 @@ fn task_files(suite: &Suite, root: &Node, folder: &Utf8Path, faults: &mut Vec<Fa
     for (entry, span) in suite.tasks.iter().zip(spans) {
         let found = matching(&folder.join(&entry.testcase));
         if found.is_empty() {
-            faults.push(Fault::new(span, format!("there is no test case {}", entry.testcase)));
+            faults.push(Fault::new(
+                span,
+                format!("there is no test case {}", entry.testcase),
+            ));
         }
         files.extend(found);
     }
@@ -251,13 +295,22 @@ fn matching(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     let (folder, pattern) = match pattern {
         Some(pattern) => (path.parent().unwrap_or(path), pattern),
         None if path.is_dir() => (path, "*"),
-        None => return path.is_file().then(|| path.to_owned()).into_iter().collect(),
+        None => {
+            return path
+                .is_file()
+                .then(|| path.to_owned())
+                .into_iter()
+                .collect();
+        }
     };
     let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
     let mut found: Vec<Utf8PathBuf> = entries
         .map(|entry| entry.path().to_owned())
         .filter(|file| matches!(file.extension(), Some("yaml" | "yml" | "json")))
-        .filter(|file| file.file_name().is_some_and(|name| !name.starts_with('.') && fits(pattern, name)))
+        .filter(|file| {
+            file.file_name()
+                .is_some_and(|name| !name.starts_with('.') && fits(pattern, name))
+        })
         .filter(|file| !is_suite(file))
         .collect();
     found.sort();
@@ -269,7 +322,9 @@ fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {
-            (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| fits(rest, &tail[at..]))
+            (0..=tail.len())
+                .filter(|at| tail.is_char_boundary(*at))
+                .any(|at| fits(rest, &tail[at..]))
         }),
     }
 }
@@ -287,7 +342,11 @@ fn load_cases(
             Err(error) => errors.push(error),
         }
     }
-    if errors.is_empty() { Ok(cases) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(cases)
+    } else {
+        Err(errors)
+    }
 }
 
 #[cfg(test)]
@@ -296,7 +355,12 @@ mod tests {
 
     #[test]
     fn a_star_is_any_text() {
-        for (pattern, name) in [("*", "a.yaml"), ("*.yaml", "a.yaml"), ("a*b*c", "a-b-b-c"), ("a", "a")] {
+        for (pattern, name) in [
+            ("*", "a.yaml"),
+            ("*.yaml", "a.yaml"),
+            ("a*b*c", "a-b-b-c"),
+            ("a", "a"),
+        ] {
             assert!(fits(pattern, name), "{pattern} {name}");
         }
         for (pattern, name) in [("*.yaml", "a.json"), ("a*b", "ac"), ("a", "ab")] {
