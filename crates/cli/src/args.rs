@@ -20,9 +20,9 @@ pub struct Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run test cases: an agent works on a repo, evaluators judge the result
+    /// Run test cases or a suite: agents work on repos, evaluators judge the results
     Run(RunArgs),
-    /// Check test cases without running anything
+    /// Check test cases and suites without running anything
     Validate(ValidateArgs),
     /// Write a test case to start from
     Init(InitArgs),

@@ -95,7 +95,7 @@ impl CliError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            CliError::Trial(error) => error.hint(),
+            CliError::Trial(error) | CliError::Suite(SuiteError::Trial(error)) => error.hint(),
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json; `proctor init` writes one".to_owned())
             }
@@ -106,7 +106,6 @@ impl CliError {
             }
             CliError::NotASuite => Some("a suite is a file with `agents` and `tasks`".to_owned()),
             CliError::NoMatch(error) => Some(format!("there are: {}", error.known.join(", "))),
-            CliError::Suite(SuiteError::Trial(error)) => error.hint(),
             CliError::Suite(SuiteError::Changed { .. }) => {
                 Some("resume with the same suite and options, or start a new run".to_owned())
             }

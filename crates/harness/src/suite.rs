@@ -15,7 +15,7 @@ use crate::{
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
     runner::{RunSummary, TrialSummary, overall, summary},
-    store::{self, Meta, Record, RunDir, StoreError},
+    store::{self, Meta, Record, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
 };
 
@@ -291,7 +291,8 @@ impl Stopped {
 fn finished(folder: &Utf8Path) -> Option<Record> {
     let bytes = fs::read(folder.join("artifacts").join(store::RECORD_FILE)).ok()?;
     let record: Record = serde_json::from_slice(&bytes).ok()?;
-    let is_finished = record.completed_at.is_some() && record.outcome != Outcome::Interrupted;
+    // An agent may have completed while its judging was interrupted.
+    let is_finished = record.completed_at.is_some() && record.status != TrialStatus::Interrupted;
     is_finished.then_some(record)
 }
 
@@ -300,10 +301,12 @@ fn set_aside(folder: &Utf8Path) -> Result<(), StoreError> {
     if !folder.exists() {
         return Ok(());
     }
-    let aside = (1..)
-        .map(|attempt| Utf8PathBuf::from(format!("{folder}.attempt-{attempt}")))
-        .find(|aside| !aside.exists())
-        .expect("there is always another number");
+    let mut attempt = 1;
+    let name = |attempt| Utf8PathBuf::from(format!("{folder}.attempt-{attempt}"));
+    while name(attempt).exists() {
+        attempt += 1;
+    }
+    let aside = name(attempt);
     fs::rename(folder, &aside).map_err(|source| StoreError {
         path: aside,
         source,

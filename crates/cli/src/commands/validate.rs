@@ -1,6 +1,9 @@
 //! `proctor validate`.
 
-use proctor_harness::config::PromptSource;
+use proctor_harness::{
+    config::{PromptSource, is_suite, load_suite},
+    plan::{SuitePlan, TrialPlan},
+};
 
 use crate::{
     args::ValidateArgs,
@@ -11,35 +14,43 @@ use crate::{
 pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    for plan in super::load(
-        args.cases.paths.iter().chain(&args.cases.config),
-        &host,
-        &settings,
-    )? {
-        let case = &plan.case;
-        ui::print(&format!("{}: ok\n", case.config_file()))?;
+    let paths = args.cases.paths.iter().chain(&args.cases.config);
+    let (suites, cases): (Vec<_>, Vec<_>) = paths.partition(|path| is_suite(&host.cwd.join(path)));
+    for path in suites {
+        let suite = load_suite(path, &host.env, &settings).map_err(CliError::Config)?;
+        let plan = SuitePlan::make(&suite, &host, 0).map_err(CliError::Config)?;
+        ui::print(&format!("{path}: ok, {} trials\n", plan.trials.len()))?;
+    }
+    for plan in super::load(cases, &host, &settings)? {
+        ui::print(&format!("{}: ok\n", plan.case.config_file()))?;
         if args.verbose {
-            let prompt = match plan.agent.prompt() {
-                None => "none".to_owned(),
-                Some(PromptSource::Text(text)) => format!("{} characters", text.chars().count()),
-                Some(PromptSource::WorkspaceFile(file)) => format!("{file}, in the repo"),
-            };
-            let timeout = case.timeout.map_or("none".to_owned(), |limit| {
-                format!("{} ms", limit.as_millis())
-            });
-            let evaluators: Vec<&str> = plan
-                .evaluators
-                .iter()
-                .map(|evaluator| evaluator.name.as_str())
-                .collect();
-            ui::print(&format!(
-                "  name        {}\n  agent       {}\n  model       {}\n  prompt      {prompt}\n  timeout     {timeout}\n  evaluators  {}\n",
-                case.name,
-                plan.adapter.name(),
-                plan.agent.model().unwrap_or("the agent's default"),
-                evaluators.join(", "),
-            ))?;
+            ui::print(&resolved(&plan))?;
         }
     }
     Ok(Exit::Success)
+}
+
+/// What a test case resolves to.
+fn resolved(plan: &TrialPlan) -> String {
+    let case = &plan.case;
+    let prompt = match plan.agent.prompt() {
+        None => "none".to_owned(),
+        Some(PromptSource::Text(text)) => format!("{} characters", text.chars().count()),
+        Some(PromptSource::WorkspaceFile(file)) => format!("{file}, in the repo"),
+    };
+    let timeout = case.timeout.map_or("none".to_owned(), |limit| {
+        format!("{} ms", limit.as_millis())
+    });
+    let evaluators: Vec<&str> = plan
+        .evaluators
+        .iter()
+        .map(|evaluator| evaluator.name.as_str())
+        .collect();
+    format!(
+        "  name        {}\n  agent       {}\n  model       {}\n  prompt      {prompt}\n  timeout     {timeout}\n  evaluators  {}\n",
+        case.name,
+        plan.adapter.name(),
+        plan.agent.model().unwrap_or("the agent's default"),
+        evaluators.join(", "),
+    )
 }

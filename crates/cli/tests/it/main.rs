@@ -20,4 +20,5 @@ mod real_claude;
 mod record;
 mod remote;
 mod screens;
+mod suites;
 mod verdicts;

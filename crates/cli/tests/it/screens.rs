@@ -24,8 +24,8 @@ fn help_tells_what_there_is() {
     Usage: proctor <COMMAND>
 
     Commands:
-      run          Run test cases: an agent works on a repo, evaluators judge the result
-      validate     Check test cases without running anything
+      run          Run test cases or a suite: agents work on repos, evaluators judge the results
+      validate     Check test cases and suites without running anything
       init         Write a test case to start from
       list         List the agents and evaluators that there are
       doctor       Tell what is installed, which version, and whether it is logged in
@@ -40,39 +40,6 @@ fn help_tells_what_there_is() {
 
     Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing
     to judge · 130 interrupted
-    ");
-    assert_snapshot!(printed(&["run", "--help"]), @"
-    Run test cases: an agent works on a repo, evaluators judge the result
-
-    Usage: proctor run [OPTIONS] <PATH>...
-           proctor run [OPTIONS] -c <FILE>
-
-    Arguments:
-      [PATH]...
-              Test cases (YAML or JSON), or folders of them
-
-    Options:
-      -c, --config <FILE>
-              A test case; the same as PATH
-
-          --json
-              Print one JSON object on standard output when all is done
-
-          --delete-workspace
-              Remove the workspaces of finished trials; the artifacts stay
-
-          --progress <PROGRESS>
-              How to show progress on standard error
-
-              Possible values:
-              - auto:  Lines on a terminal, nothing in CI
-              - plain: A line for each thing that happens
-              - quiet: Nothing
-
-              [default: auto]
-
-      -h, --help
-              Print help (see a summary with '-h')
     ");
     assert_snapshot!(printed(&["log", "normalize", "--help"]), @"
     Turn an agent's raw output into youbencha-log.json on standard output
@@ -98,6 +65,71 @@ fn help_tells_what_there_is() {
 
     Options:
       -h, --help  Print help (see more with '--help')
+    ");
+}
+
+#[test]
+fn help_tells_how_to_run() {
+    assert_snapshot!(printed(&["run", "--help"]), @"
+    Run test cases or a suite: agents work on repos, evaluators judge the results
+
+    Usage: proctor run [OPTIONS] <PATH>...
+           proctor run [OPTIONS] -c <FILE>
+           proctor run [OPTIONS] [SUITE]
+
+    Arguments:
+      [PATH]...
+              Test cases (YAML or JSON), folders of them, or one suite; `proctor.yaml` when left out
+
+    Options:
+      -c, --config <FILE>
+              A test case or suite; the same as PATH
+
+          --json
+              Print one JSON object on standard output when all is done
+
+          --delete-workspace
+              Remove the workspaces of finished trials; the artifacts stay
+
+          --progress <PROGRESS>
+              How to show progress on standard error
+
+              Possible values:
+              - auto:  Lines on a terminal, nothing in CI
+              - plain: A line for each thing that happens
+              - quiet: Nothing
+
+              [default: auto]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Suites:
+          --agent <NAME>
+              Only this agent; may be given more than once
+
+          --task <NAME>
+              Only this task; may be given more than once
+
+          --trials <N>
+              How often each agent does each task
+
+          --parallel <N>
+              How many trials run at the same time
+
+          --seed <N>
+              What the order of the trials comes from
+
+          --retry-infra <N>
+              Try a trial again so often when infrastructure failed
+
+              [default: 0]
+
+          --resume [<RUN>]
+              Run what is missing of an earlier run; the newest one when no folder is named
+
+          --dry-run
+              Show what would run, in its order, and run nothing
     ");
 }
 

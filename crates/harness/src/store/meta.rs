@@ -75,13 +75,13 @@ impl Meta {
     /// Write it into the trial's folder, and the patch beside it.
     pub fn write(&self, folder: &Utf8Path) -> Result<(), StoreError> {
         write_json(&folder.join("meta.json"), self)?;
-        let patch = folder.join("artifacts").join(PATCH_FILE);
-        if !patch.exists() {
+        let written = folder.join("artifacts").join(PATCH_FILE);
+        if !written.exists() {
             return Ok(());
         }
         let path = folder.join("diff.patch");
-        let linked = fs::hard_link(&patch, &path);
-        let kept = linked.or_else(|_| fs::copy(&patch, &path).map(drop));
+        let linked = fs::hard_link(&written, &path);
+        let kept = linked.or_else(|_| fs::copy(&written, &path).map(drop));
         kept.map_err(|source| StoreError { path, source })
     }
 }

@@ -59,7 +59,13 @@ pub struct RunDir {
 impl RunDir {
     /// Make `<parent>/<id>`, for a run of a suite.
     pub fn create_plain(parent: &Utf8Path) -> Result<RunDir, StoreError> {
-        RunDir::make(parent, |id| id.to_owned())
+        let failed = |source| StoreError {
+            path: parent.to_owned(),
+            source,
+        };
+        fs::create_dir_all(parent).map_err(failed)?;
+        let parent = parent.canonicalize_utf8().map_err(failed)?;
+        RunDir::make(&parent, str::to_owned)
     }
 
     /// Take up the folder of an earlier run, unless a living process holds it.

@@ -1,0 +1,363 @@
+//! Suites: every agent on every task, in parallel, in a seeded order, none lost.
+
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_testkit::{Output, TestContext, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{claude_case, context, init, install_claude, print, result_with, with, write};
+
+/// Writes a suite and its tasks; gives the suite's path.
+fn suite(context: &TestContext, agents: &Value, more: &Value) -> Utf8PathBuf {
+    let folder = context.root().join("suite");
+    fs_err::create_dir_all(folder.join("cases")).unwrap();
+    for task in ["one", "two"] {
+        let case = json!({"name": task, "repo": "../../repo", "agent": {"config": {"prompt": format!("do {task}")}}});
+        let case = with(&claude_case(), &case);
+        fs_err::write(folder.join(format!("cases/{task}.json")), case.to_string()).unwrap();
+    }
+    let suite = json!({"agents": agents, "tasks": [{"testcase": "cases/*.json"}]});
+    let path = folder.join("proctor.json");
+    fs_err::write(&path, with(&suite, more).to_string()).unwrap();
+    path
+}
+
+/// Agents that write a file and agents that do nothing.
+fn two_agents(context: &TestContext) -> Value {
+    context.install_fake("agent", &json!([write("new.txt", "x\n"), print("done\n")]));
+    json!([
+        {"name": "writer", "type": "command", "config": {"command": ["agent"]}},
+        {"name": "floor", "type": "null"},
+    ])
+}
+
+fn run(context: &TestContext, suite: &Utf8PathBuf, args: &[&str]) -> Output {
+    let all = ["run", suite.as_str()]
+        .into_iter()
+        .chain(args.iter().copied());
+    context.proctor(all).run()
+}
+
+fn latest(context: &TestContext) -> Utf8PathBuf {
+    context.root().join("suite/results/latest")
+}
+
+fn json_of(path: &Utf8PathBuf) -> Value {
+    serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
+}
+
+/// Finished trials on disk: how many records there are for each agent and task.
+fn finished(context: &TestContext) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for agent in latest(context)
+        .join("trials")
+        .read_dir_utf8()
+        .unwrap()
+        .flatten()
+    {
+        for task in agent.path().read_dir_utf8().unwrap().flatten() {
+            let trials = task.path().read_dir_utf8().unwrap().flatten();
+            let whole = trials.filter(|trial| {
+                // A trial that has just begun has no record yet.
+                let record = fs_err::read(trial.path().join("artifacts/record.json"));
+                let record: Value =
+                    serde_json::from_slice(&record.unwrap_or_default()).unwrap_or_default();
+                !trial.file_name().contains("attempt") && record["outcome"] == "completed"
+            });
+            counts.insert(
+                format!("{}/{}", agent.file_name(), task.file_name()),
+                whole.count(),
+            );
+        }
+    }
+    counts
+}
+
+#[test]
+fn every_agent_does_every_task_and_each_trial_has_its_folder() {
+    let context = context();
+    let path = suite(
+        &context,
+        &two_agents(&context),
+        &json!({"trials": 2, "parallel": 4}),
+    );
+    run(&context, &path, &[]).assert_code(0);
+    let counts = finished(&context);
+    assert_eq!(counts.len(), 4, "{counts:?}");
+    assert!(counts.values().all(|count| *count == 2), "{counts:?}");
+    let trial = latest(&context).join("trials/writer/one/trial-2");
+    let meta = json_of(&trial.join("meta.json"));
+    assert_eq!(
+        (&meta["orchestrator"], &meta["task"], &meta["trial"]),
+        (&json!("writer"), &json!("one"), &json!(2))
+    );
+    assert_eq!(meta["exit_reason"], "completed");
+    assert_eq!(meta["total_cost_usd"], Value::Null, "unknown is null");
+    let diff = fs_err::read_to_string(trial.join("diff.patch")).unwrap();
+    assert!(diff.contains("+++ b/new.txt"), "{diff}");
+    let record = json_of(&trial.join("artifacts/record.json"));
+    assert_eq!(record["agent"]["name"], "writer");
+    assert_eq!(record["trial"], 2);
+    let summary = json_of(&latest(&context).join("summary.json"));
+    assert_eq!(summary["trials"].as_array().unwrap().len(), 8);
+    let link = fs_err::read_link(latest(&context)).unwrap();
+    assert!(link.is_relative(), "{link:?}");
+    context.assert_nothing_left("");
+}
+
+#[test]
+fn the_order_comes_from_the_seed_and_each_round_has_every_pair() {
+    let context = context();
+    let path = suite(&context, &two_agents(&context), &json!({"trials": 3}));
+    let order = |seed: &str| run(&context, &path, &["--dry-run", "--seed", seed]).stdout;
+    assert_eq!(order("7"), order("7"));
+    assert_ne!(order("7"), order("8"));
+    let lines = order("7");
+    let rounds: Vec<&str> = lines
+        .lines()
+        .filter_map(|line| line.split("trial ").nth(1))
+        .collect();
+    assert_eq!(
+        rounds,
+        ["1", "1", "1", "1", "2", "2", "2", "2", "3", "3", "3", "3"]
+    );
+    assert!(
+        !context.root().join("suite/results").exists(),
+        "a dry run leaves nothing"
+    );
+}
+
+#[test]
+fn a_filter_keeps_what_it_names_and_complains_of_what_is_not_there() {
+    let context = context();
+    let path = suite(&context, &two_agents(&context), &json!({}));
+    let output = run(
+        &context,
+        &path,
+        &["--orchestrator", "floor", "--task", "two", "--json"],
+    );
+    output.assert_code(0);
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(summary["trials"].as_array().unwrap().len(), 1);
+    for args in [["--agent", "flor"], ["--task", "three"]] {
+        let output = run(&context, &path, &args);
+        output.assert_code(2);
+        assert!(
+            output.stderr.contains("hint: there are: "),
+            "{}",
+            output.stderr
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_suite_is_told_with_its_place() {
+    let context = context();
+    let agents = two_agents(&context);
+    for (agents, more, told) in [
+        (&agents, json!({"trails": 3}), "did you mean `trials`?"),
+        (
+            &agents,
+            json!({"sandbox": "docker"}),
+            "`sandbox` is not supported yet",
+        ),
+        (&agents, json!({"trials": 0}), "from 1 to 1000"),
+        (
+            &agents,
+            json!({"tasks": [{"testcase": "nowhere/*.yaml"}]}),
+            "there is no test case",
+        ),
+        (
+            &json!([{"type": "null"}, {"type": "null"}]),
+            json!({}),
+            "two agents are called `null`",
+        ),
+        (
+            &json!([{"name": "a/b", "type": "null"}]),
+            json!({}),
+            "cannot be an agent's name",
+        ),
+        (&json!([{"type": "nul"}]), json!({}), "did you mean `null`?"),
+        (
+            &json!([{"type": "claude-code", "config": {"prompt": "x"}}]),
+            json!({}),
+            "the tasks say what is asked",
+        ),
+    ] {
+        let path = suite(&context, agents, &more);
+        let output = run(&context, &path, &[]);
+        output.assert_code(2);
+        assert!(output.stderr.contains(told), "{told}: {}", output.stderr);
+        assert!(!context.root().join("suite/results").exists(), "{told}");
+    }
+}
+
+#[test]
+fn options_of_suites_need_one() {
+    let context = context();
+    let file = context.testcase(&claude_case().to_string());
+    let output = context
+        .proctor(["run", file.as_str(), "--trials", "2"])
+        .run();
+    output.assert_code(2);
+    assert!(output.stderr.contains("need a suite"), "{}", output.stderr);
+    context.proctor(["run"]).run().assert_code(2);
+}
+
+/// Case 27: a login that fails stops its agent, and nobody else.
+#[test]
+fn an_agent_whose_login_fails_is_not_started_again() {
+    let context = context();
+    let refused = json!({"is_error": true, "api_error_status": 401, "result": "Invalid API key"});
+    install_claude(
+        &context,
+        &[init(), result_with(&refused), json!({"exit": 1})],
+    );
+    let agents = json!([{"type": "claude-code"}, {"name": "floor", "type": "null"}]);
+    let path = suite(&context, &agents, &json!({"trials": 3}));
+    let output = run(&context, &path, &["--json", "--retry-infra", "5"]);
+    output.assert_code(3);
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(summary["not_run"], 5, "{summary}");
+    assert_eq!(finished(&context)["floor/one"], 3);
+}
+
+/// Case 27: infrastructure is tried again, and every attempt is kept.
+#[test]
+fn a_trial_that_infrastructure_failed_is_tried_again() {
+    let context = context();
+    let overloaded = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}"#;
+    let done = r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#;
+    let seen = context.root().join("seen");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && exec echo '2.1.0 (Claude Code)'\n[ \"$1\" = --help ] && exit 0\nif [ -e {seen} ]; then echo '{done}'; else touch {seen}; echo '{overloaded}'; exit 1; fi\n"
+    );
+    let program = context.bin().join("claude");
+    fs_err::write(&program, script).unwrap();
+    fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = suite(&context, &json!([{"type": "claude-code"}]), &json!({}));
+    run(&context, &path, &["--task", "one", "--retry-infra", "2"]).assert_code(0);
+    let folder = latest(&context).join("trials/claude-code/one");
+    let first = json_of(&folder.join("trial-1.attempt-1/artifacts/record.json"));
+    assert_eq!(first["outcome"], "overloaded");
+    assert_eq!(
+        json_of(&folder.join("trial-1/artifacts/record.json"))["outcome"],
+        "completed"
+    );
+}
+
+/// Case 17: a signal ends the agents, each trial that ran has its record, and resuming runs the rest.
+#[test]
+fn an_interrupted_run_is_resumed_and_finished() {
+    let context = context();
+    context.install_fake(
+        "agent",
+        &json!([{"sleep_ms": 300}, write("new.txt", "x\n")]),
+    );
+    let agents = json!([{"name": "slow", "type": "command", "config": {"command": ["agent"]}}]);
+    let path = suite(&context, &agents, &json!({"trials": 4, "parallel": 2}));
+    let running = context.proctor(["run", path.as_str()]).spawn();
+    wait_until(Duration::from_mins(1), "a finished trial", || {
+        latest(&context).join("trials").exists()
+            && finished(&context).values().any(|count| *count > 0)
+    });
+    running.signal(Signal::TERM);
+    running.wait().assert_code(130);
+    context.assert_nothing_left("");
+    run(&context, &path, &["--resume"]).assert_code(0);
+    assert!(
+        finished(&context).values().all(|count| *count == 4),
+        "{:?}",
+        finished(&context)
+    );
+    // Other trials are another run.
+    let output = run(&context, &path, &["--resume", "--trials", "5"]);
+    output.assert_code(2);
+    assert!(
+        output.stderr.contains("was made from other agents"),
+        "{}",
+        output.stderr
+    );
+}
+
+/// Killed at any instant, again and again: nothing that was finished is lost or run twice, and
+/// nothing is left behind.
+#[test]
+fn a_run_that_is_killed_again_and_again_comes_to_its_end() {
+    let context = context();
+    let path = suite(
+        &context,
+        &two_agents(&context),
+        &json!({"trials": 5, "parallel": 3}),
+    );
+    let mut args = vec!["run", path.as_str()];
+    let mut known = BTreeMap::new();
+    for kill in 0..20_u64 {
+        let running = context.proctor(args.iter().copied()).spawn();
+        // Spread over the life of a run, the same on every machine.
+        std::thread::sleep(Duration::from_millis(20 + (kill * 37) % 180));
+        running.signal(Signal::KILL);
+        running.wait();
+        if !latest(&context).join("trials").exists() {
+            continue;
+        }
+        args = vec!["run", path.as_str(), "--resume"];
+        for (pair, count) in finished(&context) {
+            let before = known.insert(pair.clone(), count).unwrap_or(0);
+            assert!(count >= before, "{pair}: {before} → {count}");
+        }
+    }
+    context.proctor(args).run().assert_code(0);
+    let counts = finished(&context);
+    assert_eq!(counts.values().sum::<usize>(), 20, "{counts:?}");
+    context.assert_nothing_left("");
+    let areas = fs_err::read_dir(context.root().join("tmp")).map_or(0, |entries| {
+        entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("proctor-"))
+            .count()
+    });
+    assert_eq!(areas, 0, "temporary folders");
+}
+
+#[test]
+fn many_null_trials_at_once_leave_nothing_behind() {
+    let context = context();
+    let agents = json!([{"name": "floor", "type": "null"}]);
+    let path = suite(&context, &agents, &json!({"trials": 50, "parallel": 16}));
+    let output = run(&context, &path, &["--json"]);
+    output.assert_code(0);
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(summary["trials"].as_array().unwrap().len(), 100);
+    context.assert_nothing_left("");
+}
+
+/// The example that `docs/suites.md` shows.
+#[test]
+fn the_example_suite_passes() {
+    let context = context();
+    let examples = Utf8PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let to = context.root().join("examples");
+    let copy = ["-r", examples.as_str(), to.as_str()];
+    context
+        .program(Utf8Path::new("/bin/cp"), copy)
+        .run()
+        .assert_code(0);
+    let path = context.root().join("examples/suite/proctor.yaml");
+    let checked = context.proctor(["validate", path.as_str()]).run();
+    checked.assert_code(0);
+    assert!(checked.stdout.ends_with("ok, 4 trials\n"), "{checked}");
+    let output = run(&context, &path, &["--json"]);
+    output.assert_code(0);
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(summary["trials"].as_array().unwrap().len(), 4);
+    let shown = fs_err::read_to_string(examples.join("../docs/suites.md")).unwrap();
+    let suite = fs_err::read_to_string(examples.join("suite/proctor.yaml")).unwrap();
+    let body = suite.split_once("agents:").unwrap().1;
+    assert!(
+        shown.contains(body.trim_end()),
+        "docs/suites.md shows another suite"
+    );
+}
