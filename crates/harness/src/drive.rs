@@ -81,7 +81,7 @@ impl Drive<'_> {
     pub async fn run(mut self, launch: Launch) -> Result<Driven, DriveError> {
         let mut capture = Capture::create(self.paths.clone(), self.capture)?;
         let deadline = launch.message_deadline;
-        let command = self.command(launch.argv, launch.env, (&launch.input, launch.terminal));
+        let command = self.command(&launch);
         let desk = Desk {
             log: self.log,
             listener: self.listener,
@@ -141,27 +141,22 @@ impl Drive<'_> {
         })
     }
 
-    fn command(
-        &self,
-        argv: Vec<String>,
-        env: std::collections::BTreeMap<String, String>,
-        (input, terminal): (&Input, Terminal),
-    ) -> Command {
-        let mut words = argv.into_iter().map(std::ffi::OsString::from);
+    fn command(&self, launch: &Launch) -> Command {
+        let mut words = launch.argv.iter().map(std::ffi::OsString::from);
+        let env = launch.env.iter();
         Command {
             program: words.next().unwrap_or_default(),
             args: words.collect(),
             env: env
-                .into_iter()
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             cwd: self.cwd.into(),
-            stdin: match input {
+            stdin: match &launch.input {
                 Input::Closed => Stdin::Null,
                 Input::Bytes(bytes) => Stdin::Bytes(bytes.clone()),
                 Input::Session => Stdin::Open,
             },
-            output: match terminal {
+            output: match launch.terminal {
                 Terminal::Pipes => Output::Pipes,
                 Terminal::Pty => PTY_SIZE,
             },

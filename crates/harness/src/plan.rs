@@ -183,7 +183,7 @@ fn pairs_of(
     contenders
         .map(|contender| {
             let adapter = adapter(&contender.spec, &suite.source, host)?;
-            let agent = contender_for(&contender.spec, adapter, (suite, &prompt))?;
+            let agent = configure(suite, &contender.spec, adapter, &prompt)?;
             Ok(TrialPlan {
                 case: Arc::clone(case),
                 adapter,
@@ -196,10 +196,12 @@ fn pairs_of(
         .collect()
 }
 
-fn contender_for(
+/// An agent of a suite, with what a task asks.
+fn configure(
+    suite: &ResolvedSuite,
     spec: &AgentSpec,
     adapter: &'static dyn Adapter,
-    (suite, prompt): (&ResolvedSuite, &PromptSource),
+    prompt: &PromptSource,
 ) -> Result<Box<dyn Agent>, ConfigError> {
     let section = AgentSection {
         prompt: Some(prompt),

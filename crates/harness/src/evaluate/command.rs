@@ -147,7 +147,7 @@ pub(super) async fn judge(
     let mut capture = prepared
         .await
         .map_err(|error| format!("could not make a clean copy: {error}"))?;
-    let (exit, tail) = run(settings, judging, (&copy, &home), &mut capture).await?;
+    let (exit, tail) = run(settings, judging, &copy, &home, &mut capture).await?;
     let removed = crate::tree::remove(&copy).and_then(|()| crate::tree::remove(&home));
     removed.map_err(|error| format!("could not remove the clean copy: {error}"))?;
     finding(settings, exit, &tail, log)
@@ -157,7 +157,8 @@ pub(super) async fn judge(
 async fn run(
     settings: &Settings,
     judging: &Judging<'_>,
-    (copy, home): (&Utf8Path, &Utf8Path),
+    copy: &Utf8Path,
+    home: &Utf8Path,
     capture: &mut Capture,
 ) -> Result<(Exit, Vec<u8>), String> {
     let mut env = judging.host.clean_env(home);
