@@ -32,6 +32,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Print a JSON Schema, for editors and for checking what Proctor writes
     Schema(SchemaArgs),
+    /// Work with tasks
+    Task(TaskArgs),
     /// Work with agents' logs
     Log(LogArgs),
     /// Print a completion script for a shell
@@ -175,6 +177,35 @@ pub enum SchemaName {
     Results,
     /// record.json
     Record,
+}
+
+/// `proctor task`.
+#[derive(Debug, Parser)]
+pub struct TaskArgs {
+    /// What to do with a task.
+    #[command(subcommand)]
+    pub command: TaskCommand,
+}
+
+/// What to do with a task.
+#[derive(Debug, Subcommand)]
+pub enum TaskCommand {
+    /// Prove that who does nothing fails a task and that its reference solution passes it
+    Check(CheckArgs),
+}
+
+/// `proctor task check`.
+#[derive(Debug, Parser)]
+pub struct CheckArgs {
+    /// Test cases (YAML or JSON), or folders of them
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<Utf8PathBuf>,
+    /// How often each is tried, to find flaky tasks
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub times: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `proctor log`.

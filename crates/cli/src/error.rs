@@ -2,7 +2,8 @@
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    config::ConfigError, plan::NoMatch, store::TrialStatus, suite::SuiteError, trial::TrialError,
+    check::CheckError, config::ConfigError, plan::NoMatch, store::TrialStatus, suite::SuiteError,
+    trial::TrialError,
 };
 
 /// How the program ends.
@@ -72,6 +73,9 @@ pub enum CliError {
     /// A suite could not be run.
     #[error(transparent)]
     Suite(#[from] SuiteError),
+    /// A task could not be checked.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// A file is in the way.
     #[error("{path} is there already")]
     Exists {
@@ -95,7 +99,9 @@ impl CliError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            CliError::Trial(error) | CliError::Suite(SuiteError::Trial(error)) => error.hint(),
+            CliError::Trial(error)
+            | CliError::Suite(SuiteError::Trial(error))
+            | CliError::Check(CheckError::Trial(error)) => error.hint(),
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json; `proctor init` writes one".to_owned())
             }
@@ -112,7 +118,7 @@ impl CliError {
             CliError::Suite(SuiteError::Running { .. }) => {
                 Some("wait for it to end, or end it".to_owned())
             }
-            CliError::Suite(_) | CliError::Config(_) | CliError::Io(_) => None,
+            CliError::Check(_) | CliError::Suite(_) | CliError::Config(_) | CliError::Io(_) => None,
         }
     }
 

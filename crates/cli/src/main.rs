@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command, LogCommand};
+use crate::args::{Args, Command, LogCommand, TaskCommand};
 
 fn main() -> ExitCode {
     // Started again by ourselves to watch over an agent: nothing else may happen first.
@@ -24,6 +24,9 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list::list(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Schema(args) => commands::schema::schema(&args),
+        Command::Task(args) => match args.command {
+            TaskCommand::Check(args) => commands::task::check(&args),
+        },
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),
         },

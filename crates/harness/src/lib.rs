@@ -5,6 +5,7 @@ pub mod agent;
 pub mod agents;
 mod area;
 pub mod availability;
+pub mod check;
 pub mod config;
 mod drive;
 pub mod evaluate;

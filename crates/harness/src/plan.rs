@@ -62,6 +62,34 @@ impl TrialPlan {
     }
 }
 
+impl TrialPlan {
+    /// A built-in agent on a task, whichever agent its test case names.
+    pub fn built_in(kind: &str, case: &Arc<ResolvedCase>) -> Result<TrialPlan, ConfigError> {
+        let adapter = agents::find(kind).expect("built-in agents are there");
+        let mut faults = Vec::new();
+        let judges = evaluators(case, &mut faults)?;
+        let empty = config::Node::empty_map(config::Span::default());
+        let section = AgentSection {
+            config: &empty,
+            ..case.agent.section(adapter, &case.folder)
+        };
+        let agent = adapter
+            .configure(&section)
+            .map_err(|more| faults.extend(more));
+        let (Ok(agent), true) = (agent, faults.is_empty()) else {
+            return Err(case.source.error(faults));
+        };
+        Ok(TrialPlan {
+            adapter,
+            name: kind.to_owned(),
+            agent: agent.into(),
+            evaluators: judges,
+            number: 1,
+            case: Arc::clone(case),
+        })
+    }
+}
+
 /// The evaluators of a test case; faults that stand in it are collected.
 fn evaluators(
     case: &ResolvedCase,

@@ -8,6 +8,7 @@ pub mod log;
 pub mod run;
 pub mod schema;
 mod suite;
+pub mod task;
 pub mod validate;
 
 use camino::{Utf8Path, Utf8PathBuf};

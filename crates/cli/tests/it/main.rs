@@ -21,4 +21,5 @@ mod record;
 mod remote;
 mod screens;
 mod suites;
+mod tasks;
 mod verdicts;

@@ -1,0 +1,92 @@
+//! `proctor task check`: a task is proved by who does nothing and by its reference solution.
+
+use proctor_testkit::{Output, TestContext};
+use serde_json::{Value, json};
+
+use crate::support::{claude_case, context, with};
+
+const SOLUTION: &str = "diff --git a/answer.txt b/answer.txt\nnew file mode 100644\n--- /dev/null\n+++ b/answer.txt\n@@ -0,0 +1 @@\n+42\n";
+
+/// A task that asks for a file, judged by this command.
+fn check(context: &TestContext, command: &str, more: &Value) -> Output {
+    let evaluators = json!([{"name": "command", "config": {"command": command}}]);
+    let case = json!({"name": "task", "reference": "solution.patch", "evaluators": evaluators});
+    let file = context.testcase(&with(&with(&claude_case(), &case), more).to_string());
+    let folder = file.parent().unwrap();
+    fs_err::write(folder.join("solution.patch"), SOLUTION).unwrap();
+    context
+        .proctor(["task", "check", file.as_str(), "--times", "4"])
+        .run()
+}
+
+#[test]
+fn a_sound_task_is_proved() {
+    let context = context();
+    let output = check(&context, "grep -q 42 answer.txt", &json!({}));
+    output.assert_code(0);
+    assert_eq!(
+        output.stdout,
+        "task: ok (the null agent failed 4 of 4, the reference solution passed 4 of 4)\n"
+    );
+    assert!(
+        context.run_dirs().is_empty(),
+        "a check leaves nothing behind"
+    );
+    context.assert_nothing_left("");
+}
+
+/// Case 3: a task that is passed by doing nothing says nothing about agents.
+#[test]
+fn a_task_that_nothing_passes_is_broken() {
+    let context = context();
+    let output = check(&context, "true", &json!({}));
+    output.assert_code(1);
+    assert!(
+        output
+            .stdout
+            .contains("the null agent does not fail it: command: `sh -c true` passed"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_task_whose_solution_fails_is_broken() {
+    let context = context();
+    let output = check(&context, "grep -q 43 answer.txt", &json!({}));
+    output.assert_code(1);
+    assert!(
+        output
+            .stdout
+            .contains("the reference solution does not pass it"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_task_that_passes_only_now_and_then_is_flaky() {
+    let context = context();
+    let now_and_then = "test -e answer.txt && echo x >> $PROCTOR_CASE_DIR/count && test $(wc -l < $PROCTOR_CASE_DIR/count) -ne 2";
+    let output = check(&context, now_and_then, &json!({}));
+    output.assert_code(1);
+    assert!(
+        output
+            .stdout
+            .contains("it is flaky: 1 of 4 trials of the reference solution were not passed"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_task_without_a_solution_is_not_proved() {
+    let context = context();
+    let output = check(
+        &context,
+        "grep -q 42 answer.txt",
+        &json!({"reference": null}),
+    );
+    output.assert_code(1);
+    assert!(
+        output.stdout.contains("it has no reference solution"),
+        "{output}"
+    );
+}

@@ -1,0 +1,163 @@
+//! Proves a task: who does nothing must fail it, the reference solution must pass it, and both
+//! must do so every time. A task that fails this says nothing about agents.
+
+use std::sync::{Arc, Mutex};
+
+use camino::Utf8Path;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{ConfigError, ResolvedCase},
+    event::RunEvent,
+    host::Host,
+    plan::TrialPlan,
+    runner::{Run, Workspaces},
+    store::{Record, TrialStatus},
+    trial::TrialError,
+};
+
+/// What was found out about a task.
+#[derive(Debug, Serialize)]
+pub struct TaskCheck {
+    /// The task.
+    pub task: String,
+    /// How the null agent's trials ended: all should have failed.
+    pub floor: Vec<TrialStatus>,
+    /// How the reference solution's trials ended: all should have passed. Empty without one.
+    pub ceiling: Vec<TrialStatus>,
+    /// What is wrong with the task.
+    pub problems: Vec<String>,
+}
+
+/// Why a task could not be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The test case is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A trial could not be run.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
+    /// There is no room for the trials.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Check a task, with each of the two agents so many times.
+pub async fn check(
+    case: &Arc<ResolvedCase>,
+    host: &Host,
+    times: u32,
+    cancel: &CancellationToken,
+) -> Result<TaskCheck, CheckError> {
+    let folder = tempfile::tempdir_in(&host.temp)?;
+    let folder = Utf8Path::from_path(folder.path()).unwrap_or(&host.temp);
+    let bench = Bench {
+        host,
+        folder,
+        times,
+        cancel,
+    };
+    let floor = bench.trials(TrialPlan::built_in("null", case)?).await?;
+    let ceiling = match case.reference {
+        Some(_) => bench.trials(TrialPlan::built_in("oracle", case)?).await?,
+        None => Vec::new(),
+    };
+    Ok(TaskCheck {
+        task: case.name.clone(),
+        problems: problems(&floor, &ceiling),
+        floor: floor.iter().map(|record| record.status).collect(),
+        ceiling: ceiling.iter().map(|record| record.status).collect(),
+    })
+}
+
+/// Where the trials of a check run, and how often.
+struct Bench<'a> {
+    host: &'a Host,
+    folder: &'a Utf8Path,
+    times: u32,
+    cancel: &'a CancellationToken,
+}
+
+impl Bench<'_> {
+    /// The records of the same trial, run again and again.
+    async fn trials(&self, plan: TrialPlan) -> Result<Vec<Record>, TrialError> {
+        let run = Run {
+            plans: &[plan],
+            host: self.host,
+            workspace_dir: self.folder.to_owned(),
+            workspaces: Workspaces::Delete,
+        };
+        let records = Mutex::new(Vec::new());
+        let listener = |event: &RunEvent<'_>| {
+            if let (RunEvent::TrialEnded(record), Ok(mut records)) = (event, records.lock()) {
+                records.push((*record).clone());
+            }
+        };
+        for _ in 0..self.times {
+            if self.cancel.is_cancelled() {
+                break;
+            }
+            run.run(&listener, self.cancel).await?;
+        }
+        Ok(records.into_inner().unwrap_or_default())
+    }
+}
+
+fn problems(floor: &[Record], ceiling: &[Record]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut expect = |who: &str, records: &[Record], wanted: TrialStatus, broken: &str| {
+        let count = |status| {
+            records
+                .iter()
+                .filter(|record| record.status == status)
+                .count()
+        };
+        let unexpected = records.len() - count(wanted);
+        let reason = records
+            .iter()
+            .find(|record| record.status != wanted)
+            .map(why);
+        match (unexpected, reason) {
+            (0, _) | (_, None) => {}
+            (all, Some(reason)) if all == records.len() => {
+                found.push(format!("{broken}: {reason}"));
+            }
+            (some, Some(reason)) => found.push(format!(
+                "it is flaky: {some} of {} trials of {who} were not {}: {reason}",
+                records.len(),
+                wanted.as_str(),
+            )),
+        }
+    };
+    expect(
+        "the null agent",
+        floor,
+        TrialStatus::Failed,
+        "the null agent does not fail it",
+    );
+    let broken = "the reference solution does not pass it";
+    expect(
+        "the reference solution",
+        ceiling,
+        TrialStatus::Passed,
+        broken,
+    );
+    if ceiling.is_empty() {
+        found.push(
+            "it has no reference solution: name one with `reference` or `expected`".to_owned(),
+        );
+    }
+    found
+}
+
+/// What a trial's evaluators said, or what went wrong.
+fn why(record: &Record) -> String {
+    let errors = record.errors.iter().map(|error| error.message.clone());
+    let verdicts = record
+        .verdicts
+        .iter()
+        .map(|verdict| format!("{}: {}", verdict.evaluator, verdict.message));
+    errors.chain(verdicts).collect::<Vec<_>>().join("; ")
+}
