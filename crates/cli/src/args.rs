@@ -32,6 +32,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Print a JSON Schema, for editors and for checking what Proctor writes
     Schema(SchemaArgs),
+    /// Tell how far a run of a suite is, and what came of it
+    Status(StatusArgs),
     /// Work with tasks
     Task(TaskArgs),
     /// Work with agents' logs
@@ -177,6 +179,17 @@ pub enum SchemaName {
     Results,
     /// record.json
     Record,
+}
+
+/// `proctor status`.
+#[derive(Debug, Parser)]
+pub struct StatusArgs {
+    /// The folder of a run
+    #[arg(value_name = "RUN", default_value = "results/latest")]
+    pub run: Utf8PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `proctor task`.

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list::list(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Schema(args) => commands::schema::schema(&args),
+        Command::Status(args) => commands::status::status(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
         },

@@ -58,6 +58,65 @@ struct TrialKey {
     trial: u32,
 }
 
+impl KeptPlan {
+    fn read(run: &Utf8Path) -> Result<KeptPlan, SuiteError> {
+        let kept = fs::read(run.join(PLAN_FILE)).ok();
+        let kept = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        kept.ok_or_else(|| SuiteError::NoRun {
+            run: run.to_owned(),
+        })
+    }
+}
+
+/// What is known of a run from its folder alone, while it runs or afterwards.
+#[derive(Debug, Serialize)]
+pub struct RunStatus {
+    /// Whether a living process runs it.
+    pub is_running: bool,
+    /// The trials that have ended, and how many have not.
+    pub summary: RunSummary,
+}
+
+/// Look at a run's folder.
+pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
+    let kept = KeptPlan::read(run)?;
+    let path = run.canonicalize_utf8().unwrap_or_else(|_| run.to_owned());
+    let mut trials: Vec<TrialSummary> = Vec::new();
+    for key in &kept.trials {
+        let folder = key.folder(&path);
+        trials.extend(finished(&folder).map(|record| summary(&record, &folder)));
+    }
+    trials.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
+    Ok(RunStatus {
+        is_running: store::is_locked(&path),
+        summary: RunSummary {
+            run_id: path.file_name().unwrap_or_default().to_owned(),
+            status: overall(&trials, false),
+            not_run: kept.trials.len() - trials.len(),
+            run_dir: path,
+            trials,
+        },
+    })
+}
+
+impl TrialKey {
+    fn of(plan: &TrialPlan) -> TrialKey {
+        TrialKey {
+            agent: plan.name.clone(),
+            task: plan.case.name.clone(),
+            trial: plan.number,
+        }
+    }
+
+    /// The trial's folder in a run.
+    fn folder(&self, run: &Utf8Path) -> Utf8PathBuf {
+        run.join("trials")
+            .join(&self.agent)
+            .join(folder_name(&self.task))
+            .join(format!("trial-{}", self.trial))
+    }
+}
+
 /// Why a suite could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
@@ -118,12 +177,7 @@ impl SuiteRun<'_> {
         listener: &SuiteListener<'_>,
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
-        let kept = fs::read(run.join(PLAN_FILE)).ok();
-        let kept: Option<KeptPlan> = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let kept = kept.ok_or_else(|| SuiteError::NoRun {
-            run: run.to_owned(),
-        })?;
-        if kept != self.kept_plan() {
+        if KeptPlan::read(run)? != self.kept_plan() {
             return Err(SuiteError::Changed {
                 run: run.to_owned(),
             });
@@ -169,11 +223,7 @@ impl SuiteRun<'_> {
     }
 
     fn kept_plan(&self) -> KeptPlan {
-        let trials = self.plan.trials.iter().map(|plan| TrialKey {
-            agent: plan.name.clone(),
-            task: plan.case.name.clone(),
-            trial: plan.number,
-        });
+        let trials = self.plan.trials.iter().map(TrialKey::of);
         KeptPlan {
             seed: self.plan.seed,
             trials: trials.collect(),
@@ -215,7 +265,7 @@ impl Job<'_> {
         plan: &TrialPlan,
         listener: &SuiteListener<'_>,
     ) -> Result<Option<TrialSummary>, SuiteError> {
-        let folder = self.folder(plan);
+        let folder = TrialKey::of(plan).folder(&self.run_dir.path);
         if let Some(record) = finished(&folder) {
             return Ok(Some(summary(&record, &folder)));
         }
@@ -260,15 +310,6 @@ impl Job<'_> {
         let record = trial::run(plan, &context).await?;
         Meta::of(&record).write(folder)?;
         Ok(record)
-    }
-
-    fn folder(&self, plan: &TrialPlan) -> Utf8PathBuf {
-        self.run_dir
-            .path
-            .join("trials")
-            .join(&plan.name)
-            .join(folder_name(&plan.case.name))
-            .join(format!("trial-{}", plan.number))
     }
 }
 

@@ -30,6 +30,7 @@ fn help_tells_what_there_is() {
       list         List the agents and evaluators that there are
       doctor       Tell what is installed, which version, and whether it is logged in
       schema       Print a JSON Schema, for editors and for checking what Proctor writes
+      status       Tell how far a run of a suite is, and what came of it
       task         Work with tasks
       log          Work with agents' logs
       completions  Print a completion script for a shell

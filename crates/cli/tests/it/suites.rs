@@ -263,15 +263,24 @@ fn an_interrupted_run_is_resumed_and_finished() {
         latest(&context).join("trials").exists()
             && finished(&context).values().any(|count| *count > 0)
     });
+    let status = |told: &str| {
+        let output = context.proctor(["status", latest(&context).as_str()]).run();
+        output.assert_code(0);
+        assert!(output.stdout.contains(told), "{told}: {output}");
+    };
+    status("it is running");
     running.signal(Signal::TERM);
     running.wait().assert_code(130);
     context.assert_nothing_left("");
+    status("it was ended");
     run(&context, &path, &["--resume"]).assert_code(0);
     assert!(
         finished(&context).values().all(|count| *count == 4),
         "{:?}",
         finished(&context)
     );
+    status("8 trials: 8 passed, 0 failed, 0 not judged, 0 not run");
+    status("it has come to its end");
     // Other trials are another run.
     let output = run(&context, &path, &["--resume", "--trials", "5"]);
     output.assert_code(2);
