@@ -170,7 +170,7 @@ pub struct SchemaArgs {
 /// Which schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchemaName {
-    /// A test case, as you write it
+    /// A test case or suite, as you write it
     #[value(alias = "testcase")]
     Suite,
     /// youbencha-log.json

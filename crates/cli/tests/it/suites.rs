@@ -7,7 +7,9 @@ use proctor_testkit::{Output, TestContext, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{claude_case, context, init, install_claude, print, result_with, with, write};
+use crate::support::{
+    claude_case, context, init, install_claude, print, result_with, schema, with, write,
+};
 
 /// Writes a suite and its tasks; gives the suite's path.
 fn suite(context: &TestContext, agents: &Value, more: &Value) -> Utf8PathBuf {
@@ -341,6 +343,24 @@ fn many_null_trials_at_once_leave_nothing_behind() {
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(summary["trials"].as_array().unwrap().len(), 100);
     context.assert_nothing_left("");
+}
+
+#[test]
+fn the_published_schema_knows_suites() {
+    let context = context();
+    let schema = schema(&context, "suite");
+    let agents = json!([{"name": "a", "type": "claude-code", "config": {"max_turns": 3}}]);
+    let suite = json!({"agents": agents, "tasks": [{"testcase": "cases/*.yaml"}], "trials": 2});
+    schema.assert_valid(&suite);
+    for wrong in [
+        json!({"trails": 2}),
+        json!({"trials": 0}),
+        json!({"tasks": []}),
+        json!({"agents": [{"name": "a b", "type": "null"}]}),
+        json!({"agents": [{"type": "claude-code", "config": {"max_turn": 3}}]}),
+    ] {
+        assert!(!schema.is_valid(&with(&suite, &wrong)), "{wrong}");
+    }
 }
 
 /// The example that `docs/suites.md` shows.

@@ -30,7 +30,7 @@ pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
 };
 pub use repo::Repo;
-pub use schema::schema_for_testcase;
+pub use schema::schema_for_config;
 pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;

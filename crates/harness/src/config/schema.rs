@@ -1,14 +1,50 @@
-//! The JSON Schema of a test case, for editors: what `agent.config` may hold follows from
-//! `agent.type`.
+//! The JSON Schema of test cases and suites, for editors: what `agent.config` may hold follows
+//! from `agent.type`.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::testcase::TestCase;
+use super::{suite::Suite, testcase::TestCase};
 use crate::agent::Adapter;
 
+/// The schema of what users write: a suite if it names agents or tasks, else a test case.
+pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
+    let mut case = schema_for_testcase(adapters);
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut suite = generator.into_root_schema_for::<Suite>().to_value();
+    drop_null(&mut suite);
+    suite["properties"]["agents"]["items"] = json!({ "$ref": "#/$defs/SuiteAgent" });
+    let mut defs = case["$defs"].take();
+    let mut agent = defs["Agent"].clone();
+    agent["properties"]["name"] = json!({
+        "description": "Its name, in results and filters; its type when left out.",
+        "type": "string",
+        "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+    });
+    defs["SuiteAgent"] = agent;
+    for part in [&mut case, &mut suite] {
+        if let Value::Object(part) = part {
+            part.remove("$schema");
+            let own = part
+                .remove("$defs")
+                .and_then(|defs| defs.as_object().cloned());
+            if let Value::Object(defs) = &mut defs {
+                defs.extend(own.unwrap_or_default());
+            }
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Proctor test case or suite",
+        "if": { "anyOf": [{ "required": ["agents"] }, { "required": ["tasks"] }] },
+        "then": suite,
+        "else": case,
+        "$defs": defs,
+    })
+}
+
 /// The schema of a test case for these adapters.
-pub fn schema_for_testcase(adapters: &[&dyn Adapter]) -> Value {
+fn schema_for_testcase(adapters: &[&dyn Adapter]) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let configs: Vec<(&str, schemars::Schema)> = adapters
         .iter()
