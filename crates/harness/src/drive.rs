@@ -22,8 +22,6 @@ use crate::{
     socket::{Socket, SocketEvent},
 };
 
-/// Longer lines are kept raw and counted, not parsed.
-pub const MAX_LINE_BYTES: usize = 8 << 20;
 const PTY_SIZE: Output = Output::Pty {
     columns: 200,
     rows: 50,
@@ -219,8 +217,8 @@ impl<'a> Reader<'a> {
         Reader {
             session,
             desk,
-            stdout: Lines::new(MAX_LINE_BYTES),
-            stderr: Lines::new(MAX_LINE_BYTES),
+            stdout: Lines::default(),
+            stderr: Lines::default(),
         }
     }
 

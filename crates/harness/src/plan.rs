@@ -42,50 +42,42 @@ impl TrialPlan {
     ) -> Result<TrialPlan, ConfigError> {
         let case = Arc::new(config::load(path, &host.env, settings)?);
         let adapter = adapter(&case.agent, &case.source, host)?;
-        let mut faults = Vec::new();
         let section = case.agent.section(adapter, &case.folder);
-        let agent = adapter
-            .configure(&section)
-            .map_err(|more| faults.extend(more));
-        let evaluators = evaluators(&case, &mut faults)?;
-        let (Ok(agent), true) = (agent, faults.is_empty()) else {
-            return Err(case.source.error(faults));
-        };
-        Ok(TrialPlan {
-            adapter,
-            name: adapter.name().to_owned(),
-            agent: agent.into(),
-            evaluators,
-            number: 1,
-            case,
-        })
+        TrialPlan::assemble(&case, adapter, &section)
     }
-}
 
-impl TrialPlan {
     /// A built-in agent on a task, whichever agent its test case names.
     pub fn built_in(kind: &str, case: &Arc<ResolvedCase>) -> Result<TrialPlan, ConfigError> {
         let adapter = agents::find(kind).expect("built-in agents are there");
-        let mut faults = Vec::new();
-        let judges = evaluators(case, &mut faults)?;
         let empty = config::Node::empty_map(config::Span::default());
         let section = AgentSection {
             config: &empty,
             ..case.agent.section(adapter, &case.folder)
         };
+        TrialPlan::assemble(case, adapter, &section)
+    }
+
+    /// Configure agent and evaluators; what is wrong with either is told together.
+    fn assemble(
+        case: &Arc<ResolvedCase>,
+        adapter: &'static dyn Adapter,
+        section: &AgentSection<'_>,
+    ) -> Result<TrialPlan, ConfigError> {
+        let mut faults = Vec::new();
         let agent = adapter
-            .configure(&section)
+            .configure(section)
             .map_err(|more| faults.extend(more));
+        let evaluators = evaluators(case, &mut faults)?;
         let (Ok(agent), true) = (agent, faults.is_empty()) else {
             return Err(case.source.error(faults));
         };
         Ok(TrialPlan {
-            adapter,
-            name: kind.to_owned(),
-            agent: agent.into(),
-            evaluators: judges,
-            number: 1,
             case: Arc::clone(case),
+            adapter,
+            name: adapter.name().to_owned(),
+            agent: agent.into(),
+            evaluators,
+            number: 1,
         })
     }
 }

@@ -99,6 +99,16 @@ impl Node {
         Some(entries.remove(at))
     }
 
+    /// Take out keys that are understood and not there yet, each with its complaint.
+    pub(super) fn refuse(&mut self, keys: &[&str]) -> Vec<Fault> {
+        keys.iter()
+            .filter_map(|key| self.remove(key))
+            .map(|(span, key, _)| {
+                Fault::new(span, format!("`{key}` is not supported yet")).with_hint("remove it")
+            })
+            .collect()
+    }
+
     fn entry(&self, key: &str) -> Option<&(Span, String, Node)> {
         match &self.value {
             Value::Map(entries) => entries.iter().find(|(_, name, _)| name == key),

@@ -131,7 +131,7 @@ pub fn load_suite(
     let (source, mut root) = Source::read(path, &variables).map_err(|error| vec![error])?;
     let source = Arc::new(source);
     let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
-    let mut faults = refuse(&mut root);
+    let mut faults = root.refuse(&NOT_YET);
     let written = root.read::<Suite>().map_err(|fault| faults.push(fault));
     let agents = read_agents(&root, settings, &mut faults);
     let files = written.as_ref().map_or_else(
@@ -164,16 +164,6 @@ pub fn load_suite(
         folder,
         source,
     })
-}
-
-fn refuse(root: &mut Node) -> Vec<Fault> {
-    NOT_YET
-        .iter()
-        .filter_map(|key| root.remove(key))
-        .map(|(span, key, _)| {
-            Fault::new(span, format!("`{key}` is not supported yet")).with_hint("remove it")
-        })
-        .collect()
 }
 
 fn read_agents(root: &Node, settings: &Settings, faults: &mut Vec<Fault>) -> Vec<SuiteAgent> {

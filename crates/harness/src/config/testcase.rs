@@ -195,7 +195,7 @@ pub fn load(
         return Err(source.error(vec![fault]));
     }
     let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
-    let faults = refuse(&mut root);
+    let faults = root.refuse(&NOT_YET);
     let context = evaluator::Context {
         source: &source,
         folder: &folder,
@@ -293,16 +293,6 @@ fn resolve(
 /// Milliseconds as a limit; 0 is none.
 fn limit(ms: u64) -> Option<Duration> {
     (ms > 0).then(|| Duration::from_millis(ms))
-}
-
-fn refuse(root: &mut Node) -> Vec<Fault> {
-    NOT_YET
-        .iter()
-        .filter_map(|key| root.remove(key))
-        .map(|(span, key, _)| {
-            Fault::new(span, format!("`{key}` is not supported yet")).with_hint("remove it")
-        })
-        .collect()
 }
 
 /// The evaluators; faults of the list join `faults`, and a definition file counts only when

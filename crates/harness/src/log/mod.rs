@@ -22,7 +22,7 @@ pub(crate) use self::{
     text::{lossy_text, strip_ansi},
 };
 pub use self::{
-    normalize::{MAX_LINE_BYTES, Recording, normalize},
+    normalize::{Recording, normalize},
     writer::LogWriter,
 };
 

@@ -6,16 +6,13 @@ use std::{
     time::Duration,
 };
 
-use memchr::memchr;
+use proctor_process::{Line, Lines};
 
 use super::{Account, Contender, LogWriter, Times};
 use crate::{
     outcome::Ending,
     session::{AgentTimes, Session, SessionEvent, SessionHost, Source},
 };
-
-/// Longer lines are not parsed, only counted.
-pub const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// What is known about a recorded output besides its bytes.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +36,7 @@ pub fn normalize(
     };
     for_each_line(reader, |line| match line {
         Line::Whole(line) => session.on_line(Source::Stdout, line, &mut host),
-        Line::Oversized(bytes) => session.on_oversized_line(Source::Stdout, bytes),
+        Line::Oversized { bytes } => session.on_oversized_line(Source::Stdout, bytes),
     })?;
     let ending = Ending {
         code: recording.exit_code,
@@ -79,56 +76,28 @@ fn recorded_times(times: &AgentTimes) -> Times {
     }
 }
 
-enum Line<'a> {
-    Whole(&'a [u8]),
-    Oversized(u64),
-}
-
 /// Cut `reader` into lines. A line that lies whole in the reader's buffer is not copied.
 fn for_each_line(mut reader: impl BufRead, mut each: impl FnMut(Line<'_>)) -> io::Result<()> {
-    let mut start = Vec::new();
-    let mut dropped: u64 = 0;
+    let mut lines = Lines::default();
     loop {
-        let buffer = match reader.fill_buf() {
-            Ok(buffer) => buffer,
+        let mut chunk = match reader.fill_buf() {
+            Ok(chunk) => chunk,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        if buffer.is_empty() {
+        let read = chunk.len();
+        if read == 0 {
             break;
         }
-        let end = memchr(b'\n', buffer);
-        let piece = &buffer[..end.unwrap_or(buffer.len())];
-        let used = piece.len() + usize::from(end.is_some());
-        if dropped > 0 || start.len() + piece.len() > MAX_LINE_BYTES {
-            dropped += (start.len() + piece.len()) as u64;
-            start = Vec::new();
-        } else if end.is_some() && start.is_empty() {
-            each(Line::Whole(piece));
-            reader.consume(used);
-            continue;
-        } else {
-            start.extend_from_slice(piece);
+        while let Some(line) = lines.next(&mut chunk) {
+            each(line);
         }
-        if end.is_some() {
-            give(&mut start, &mut dropped, &mut each);
-        }
-        reader.consume(used);
+        reader.consume(read);
     }
-    if dropped > 0 || !start.is_empty() {
-        give(&mut start, &mut dropped, &mut each);
+    if let Some(line) = lines.finish() {
+        each(line);
     }
     Ok(())
-}
-
-fn give(start: &mut Vec<u8>, dropped: &mut u64, each: &mut impl FnMut(Line<'_>)) {
-    if *dropped > 0 {
-        each(Line::Oversized(*dropped));
-    } else {
-        each(Line::Whole(start));
-    }
-    start.clear();
-    *dropped = 0;
 }
 
 #[cfg(test)]
@@ -137,36 +106,20 @@ mod tests {
 
     use super::*;
 
-    fn lines(bytes: &[u8], buffer: usize) -> Vec<Result<Vec<u8>, u64>> {
-        let mut lines = Vec::new();
-        for_each_line(BufReader::with_capacity(buffer, bytes), |line| {
-            lines.push(match line {
-                Line::Whole(line) => Ok(line.to_vec()),
-                Line::Oversized(bytes) => Err(bytes),
-            });
-        })
-        .unwrap();
-        lines
-    }
-
     #[test]
-    fn lines_are_the_same_whatever_the_buffer() {
-        let text = b"one\n\ntwo \xf0\x9f\x8e\x89\nthree";
-        let whole = lines(text, 1024);
-        assert_eq!(whole.len(), 4);
-        assert_eq!(whole[3], Ok(b"three".to_vec()));
-        for buffer in 1..8 {
-            assert_eq!(lines(text, buffer), whole);
+    fn lines_are_whole_wherever_the_buffer_ends() {
+        let text = b"ab\n\nlonger than any buffer here\nno end";
+        for capacity in 1..=text.len() {
+            let mut found = Vec::new();
+            for_each_line(
+                BufReader::with_capacity(capacity, &text[..]),
+                |line| match line {
+                    Line::Whole(line) => found.push(String::from_utf8_lossy(line).into_owned()),
+                    Line::Oversized { .. } => panic!("no line is too long"),
+                },
+            )
+            .unwrap();
+            assert_eq!(found, ["ab", "", "longer than any buffer here", "no end"]);
         }
-    }
-
-    #[test]
-    fn a_line_that_is_too_long_is_counted_and_the_next_one_read() {
-        let mut text = vec![b'x'; MAX_LINE_BYTES + 1];
-        text.extend_from_slice(b"\nnext\n");
-        assert_eq!(
-            lines(&text, 4096),
-            [Err(MAX_LINE_BYTES as u64 + 1), Ok(b"next".to_vec())]
-        );
     }
 }
