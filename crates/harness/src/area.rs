@@ -2,7 +2,11 @@
 //! Not inside the run's folder, because that often lies in a user's project, and agents and
 //! build tools look for settings (CLAUDE.md, Cargo.toml, package.json) in every folder above.
 
-use std::{fs::File, io, os::unix::fs::PermissionsExt};
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -10,8 +14,12 @@ use fs_err as fs;
 use crate::{store, tree};
 
 const PREFIX: &str = "proctor-";
+const LOCK: &str = "lock";
 
 /// A trial's own folder. It is removed when it is dropped.
+///
+/// Its lock is a file beside it that is made before the folder and removed after it, so that at
+/// no instant, whenever its owner is killed, is there a folder that nobody is known to own.
 #[derive(Debug)]
 pub struct Area {
     /// The folder.
@@ -20,23 +28,23 @@ pub struct Area {
     pub home: Utf8PathBuf,
     /// Files that the agent may read and that are not part of the workspace.
     pub scratch: Utf8PathBuf,
-    _lock: File,
+    lock: Utf8PathBuf,
+    _held: File,
 }
 
 impl Area {
     /// Make one below `temp`. What dead runs left there is removed first.
     pub fn create(temp: &Utf8Path) -> io::Result<Area> {
         sweep(temp);
-        let path = temp.join(format!("{PREFIX}{}", store::new_id()));
-        fs::create_dir(&path)?;
-        fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
-        let lock = store::lock(&path)?;
+        let (path, held) = claim(temp)?;
         let area = Area {
             home: path.join("home"),
             scratch: path.join("scratch"),
+            lock: path.with_extension(LOCK),
             path,
-            _lock: lock,
+            _held: held,
         };
+        std::fs::DirBuilder::new().mode(0o700).create(&area.path)?;
         fs::create_dir_all(area.home.join("tmp"))?;
         fs::create_dir(&area.scratch)?;
         Ok(area)
@@ -59,18 +67,42 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // What cannot be removed now is swept by the next run.
-        let _ = tree::remove(&self.path);
+        discard(&self.lock);
+    }
+}
+
+/// A name below `temp` and its lock. A sweep of another process may come between the making of
+/// the lock's file and the locking: then the name is gone, and another one is tried.
+fn claim(temp: &Utf8Path) -> io::Result<(Utf8PathBuf, File)> {
+    loop {
+        let path = temp.join(format!("{PREFIX}{}", store::new_id()));
+        let lock = path.with_extension(LOCK);
+        let file = File::create_new(&lock)?;
+        if file.try_lock().is_ok() && lock.exists() {
+            return Ok((path, file));
+        }
     }
 }
 
 /// Remove areas whose owner is dead: it can no longer hold their lock.
 fn sweep(temp: &Utf8Path) {
     let entries = temp.read_dir_utf8().into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.file_name().starts_with(PREFIX)) {
-        if !store::is_locked(entry.path()) {
-            let _ = tree::remove(entry.path());
+    for entry in entries {
+        let lock = entry.path();
+        if entry.file_name().starts_with(PREFIX) && lock.extension() == Some(LOCK) {
+            // Held until the area is gone, so that two sweeps do not meet in it.
+            let Ok(file) = File::open(lock) else { continue };
+            if file.try_lock().is_ok() {
+                discard(lock);
+            }
         }
+    }
+}
+
+/// Remove an area, and then its lock. What cannot be removed now is swept by the next run.
+fn discard(lock: &Utf8Path) {
+    if tree::remove(lock.with_extension("")).is_ok() {
+        let _ = fs::remove_file(lock);
     }
 }
 
@@ -85,12 +117,14 @@ mod tests {
         let living = Area::create(temp).unwrap();
         let dead = temp.join("proctor-dead");
         fs::create_dir_all(dead.join("home")).unwrap();
-        drop(store::lock(&dead).unwrap());
+        fs::write(temp.join("proctor-dead.lock"), "").unwrap();
+        // Killed before it had a folder, or after it had none any more.
+        fs::write(temp.join("proctor-unborn.lock"), "").unwrap();
         let other = Area::create(temp).unwrap();
         assert!(living.path.exists());
         assert!(!dead.exists());
-        let path = other.path.clone();
         drop(other);
-        assert!(!path.exists());
+        drop(living);
+        assert_eq!(fs::read_dir(temp).unwrap().count(), 0);
     }
 }
