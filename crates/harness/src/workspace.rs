@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
 use crate::{
+    config::Reference,
     git::{Git, GitError},
     host::Host,
     source::{Source, SourceError},
@@ -255,30 +256,74 @@ impl Workspace {
         Ok(parse_numstat(&numstat))
     }
 
+    /// The files and lines in which two trees differ, a renamed file as one removed and one added.
+    pub async fn lines_between(
+        &self,
+        one: &str,
+        other: &str,
+    ) -> Result<Vec<FileChange>, WorkspaceError> {
+        let numstat = self
+            .git
+            .run([
+                "diff",
+                "--no-renames",
+                "--no-ext-diff",
+                "--no-textconv",
+                "--numstat",
+                "-z",
+                one,
+                other,
+            ])
+            .await?;
+        Ok(parse_numstat(&numstat))
+    }
+
+    /// The tree that the reference solution makes of the base.
+    pub async fn reference_tree(&self, reference: &Reference) -> Result<String, WorkspaceError> {
+        let git = &self.git;
+        match reference {
+            Reference::Branch(branch) => {
+                let tree = self.source.tree_of(branch).await?;
+                if let Source::Git { git: from, .. } = &self.source {
+                    git.copy_tree_from(from, &tree).await?;
+                }
+                Ok(tree)
+            }
+            Reference::Patch(patch) => {
+                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
+                let git = git.clone().with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+                git.run(["read-tree", &self.base_tree]).await?;
+                git.run(["apply", "--cached", "--allow-empty", patch.as_str()])
+                    .await?;
+                let tree = git.line(["write-tree"]).await?;
+                fs::remove_file(&index)?;
+                Ok(tree)
+            }
+        }
+    }
+
     /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.
     pub async fn reference_patch(
         &self,
         reference: &str,
         patch: &Utf8Path,
     ) -> Result<(), WorkspaceError> {
-        let git = &self.git;
-        let tree = self.source.tree_of(reference).await?;
-        if let Source::Git { git: from, .. } = &self.source {
-            git.copy_tree_from(from, &tree).await?;
-        }
-        git.run_to_file(
-            [
-                "diff",
-                "--binary",
-                "--full-index",
-                "--no-ext-diff",
-                "--no-textconv",
-                &self.base_tree,
-                &tree,
-            ],
-            patch,
-        )
-        .await?;
+        let reference = Reference::Branch(reference.to_owned());
+        let tree = self.reference_tree(&reference).await?;
+        self.git
+            .run_to_file(
+                [
+                    "diff",
+                    "--binary",
+                    "--full-index",
+                    "--no-ext-diff",
+                    "--no-textconv",
+                    &self.base_tree,
+                    &tree,
+                ],
+                patch,
+            )
+            .await?;
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //! could not be reached is an `error`, never a number.
 
 mod command;
+mod expected_diff;
 mod git_diff;
 
 pub(crate) use git_diff::Size;
@@ -15,7 +16,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{EvaluatorSpec, Fault},
+    config::{EvaluatorSpec, Fault, Reference},
     host::Host,
     workspace::{Change, Workspace},
 };
@@ -33,10 +34,11 @@ pub struct Evaluator {
 enum Kind {
     GitDiff(git_diff::Settings),
     Command(command::Settings),
+    ExpectedDiff(expected_diff::Settings),
 }
 
 /// The names of all evaluators and what each is for.
-pub const EVALUATORS: [(&str, &str); 2] = [
+pub const EVALUATORS: [(&str, &str); 3] = [
     (
         "git-diff",
         "measures the change and checks its size and spread",
@@ -44,6 +46,10 @@ pub const EVALUATORS: [(&str, &str); 2] = [
     (
         "command",
         "runs a command in a clean copy of the result; its exit code decides",
+    ),
+    (
+        "expected-diff",
+        "compares the change with that of the reference solution",
     ),
 ];
 
@@ -113,6 +119,8 @@ pub struct Judging<'a> {
     pub workspace: &'a Workspace,
     /// What the agent changed.
     pub change: &'a Change,
+    /// The task's reference solution.
+    pub reference: Option<&'a Reference>,
     /// Where evaluators leave files.
     pub artifacts: &'a Utf8Path,
     /// Where clean copies are made.
@@ -138,6 +146,7 @@ impl Evaluator {
         let kind = match spec.name.as_str() {
             "git-diff" => Kind::GitDiff(spec.config.read()?),
             "command" => Kind::Command(command::Settings::read(spec, folder)?),
+            "expected-diff" => Kind::ExpectedDiff(expected_diff::Settings::read(spec)?),
             _ => return Err(spec.unknown(&EVALUATORS.map(|(name, _)| name))),
         };
         Ok(Evaluator {
@@ -152,6 +161,7 @@ impl Evaluator {
         let found = match &self.kind {
             Kind::GitDiff(settings) => git_diff::judge(settings, judging).await,
             Kind::Command(settings) => command::judge(settings, judging, number).await,
+            Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging).await,
         };
         let mut verdict = match found {
             Ok(finding) => self.verdict(finding),

@@ -44,6 +44,7 @@ impl Trial<'_> {
                     let judging = Judging {
                         workspace,
                         change,
+                        reference: self.plan.case.reference.as_ref(),
                         artifacts: &self.artifacts,
                         scratch: &self.private,
                         host: self.context.host,

@@ -1,0 +1,316 @@
+//! Where and how trials execute: `sandbox`, `limits`, `network` and `secrets` of a suite.
+
+use std::collections::BTreeMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    error::Fault,
+    node::{Node, Value},
+};
+
+/// The keys that this file reads.
+pub(super) const KEYS: [&str; 4] = ["sandbox", "limits", "network", "secrets"];
+
+/// Where and how trials execute.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Execution {
+    /// The kind of sandbox.
+    pub sandbox: SandboxKind,
+    /// The image of trials whose agent and task name none.
+    pub image: Option<String>,
+    /// Names of images that stand for others, such as a mirror's.
+    pub images: BTreeMap<String, String>,
+    /// What a trial may take.
+    pub limits: ResourceLimits,
+    /// What a trial may reach; `None` leaves it to the task.
+    pub network: Option<Network>,
+    /// Where keys come from, and which of them agents may see.
+    pub secrets: Secrets,
+}
+
+/// The kind of sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxKind {
+    /// A folder and a process tree of its own on this machine.
+    #[default]
+    Local,
+    /// A container of its own.
+    Docker,
+}
+
+/// What a trial may take; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ResourceLimits {
+    /// Processors, in parts of one.
+    pub cpus: Option<f64>,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+    /// Bytes on disk.
+    pub disk: Option<u64>,
+}
+
+/// What a trial may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// The gateway and nothing else.
+    Gateway,
+    /// The gateway and, through it, these hosts.
+    Allowlist(Vec<String>),
+    /// Everything.
+    Open,
+    /// Nothing.
+    None,
+}
+
+/// Where keys come from, and which of them agents may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Secrets {
+    /// A file of `NAME=value` lines.
+    pub env_file: Option<Utf8PathBuf>,
+    /// Variables that agents get as they are.
+    pub unsafe_pass_through: Vec<String>,
+}
+
+/// `sandbox`, when it is a map.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SandboxAsWritten {
+    /// `local` or `docker`.
+    #[serde(rename = "type")]
+    kind: SandboxKind,
+    /// The image of trials whose agent and task name none.
+    image: Option<String>,
+    /// Names of images that stand for others, such as a mirror's.
+    #[serde(default)]
+    images: BTreeMap<String, String>,
+}
+
+/// `limits`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitsAsWritten {
+    /// Processors, in parts of one.
+    #[schemars(range(min = 0.01))]
+    cpus: Option<f64>,
+    /// Memory: `512m`, `4g`.
+    memory: Option<String>,
+    /// Processes and threads.
+    #[schemars(range(min = 1))]
+    pids: Option<u32>,
+    /// Disk: `10g`.
+    disk: Option<String>,
+}
+
+/// `network`, when it is a map.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkAsWritten {
+    /// Hosts that are reached through the gateway: names, `*.names`, addresses, networks.
+    allowlist: Vec<String>,
+}
+
+/// `secrets`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SecretsAsWritten {
+    /// A file of `NAME=value` lines beside the suite, for keys that are not in the environment.
+    env_file: Option<String>,
+    /// Variables that agents get as they are, real keys included.
+    #[serde(default)]
+    unsafe_pass_through: Vec<String>,
+}
+
+/// Take the keys out of `root` and read them; what is wrong with them is collected.
+pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Execution {
+    let mut execution = Execution::default();
+    for key in KEYS {
+        let Some((_, _, node)) = root.remove(key) else {
+            continue;
+        };
+        let read = match key {
+            "sandbox" => sandbox(&node, &mut execution),
+            "limits" => limits(&node).map(|limits| execution.limits = limits),
+            "network" => network(&node).map(|network| execution.network = Some(network)),
+            _ => secrets(&node, folder).map(|secrets| execution.secrets = secrets),
+        };
+        if let Err(fault) = read {
+            faults.push(fault);
+        }
+    }
+    execution
+}
+
+fn sandbox(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
+    if let Value::String(_) = node.value {
+        execution.sandbox = node.read()?;
+        return Ok(());
+    }
+    let written: SandboxAsWritten = node.read()?;
+    if written.kind == SandboxKind::Local {
+        for key in ["image", "images"] {
+            if node.get(key).is_some() {
+                return Err(node.fault(key, "the local sandbox has no images"));
+            }
+        }
+    }
+    execution.sandbox = written.kind;
+    execution.image = written.image;
+    execution.images = written.images;
+    Ok(())
+}
+
+fn limits(node: &Node) -> Result<ResourceLimits, Fault> {
+    let written: LimitsAsWritten = node.read()?;
+    let size = |key: &str, text: Option<&String>| match text {
+        None => Ok(None),
+        Some(text) => bytes(text).map(Some).ok_or_else(|| {
+            node.fault(key, format!("`{text}` is not a size"))
+                .with_hint("write a number with a unit, such as `512m` or `4g`")
+        }),
+    };
+    if written.cpus.is_some_and(|cpus| cpus.is_nan() || cpus < 0.01) {
+        return Err(node.fault("cpus", "`cpus` is a number from 0.01"));
+    }
+    if written.pids == Some(0) {
+        return Err(node.fault("pids", "`pids` is a number from 1"));
+    }
+    Ok(ResourceLimits {
+        cpus: written.cpus,
+        memory: size("memory", written.memory.as_ref())?,
+        pids: written.pids,
+        disk: size("disk", written.disk.as_ref())?,
+    })
+}
+
+/// `512m`, `4g`, `1.5GiB`: as the tools of containers write sizes, in powers of 1024.
+pub fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let factor: u64 = match unit.trim() {
+        "b" | "" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    let number: f64 = number.parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "sizes are far below 2^53, and digits have no sign"
+    )]
+    let size = (number * factor as f64) as u64;
+    (size > 0).then_some(size)
+}
+
+fn network(node: &Node) -> Result<Network, Fault> {
+    if let Value::Map(_) = node.value {
+        let written: NetworkAsWritten = node.read()?;
+        return Ok(if written.allowlist.is_empty() {
+            Network::Gateway
+        } else {
+            Network::Allowlist(written.allowlist)
+        });
+    }
+    let text = node.as_str().unwrap_or_default();
+    network_named(text).ok_or_else(|| {
+        Fault::new(node.span, format!("expected a network, found {}", node.value))
+            .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
+    })
+}
+
+/// The network with this name.
+pub fn network_named(name: &str) -> Option<Network> {
+    match name {
+        "gateway" => Some(Network::Gateway),
+        "open" => Some(Network::Open),
+        "none" => Some(Network::None),
+        _ => None,
+    }
+}
+
+fn secrets(node: &Node, folder: &Utf8Path) -> Result<Secrets, Fault> {
+    let written: SecretsAsWritten = node.read()?;
+    let env_file = match written.env_file {
+        None => None,
+        Some(name) => {
+            let path = folder.join(&name);
+            if !path.is_file() {
+                return Err(node.fault("env_file", format!("there is no file {name}")));
+            }
+            Some(path)
+        }
+    };
+    Ok(Secrets {
+        env_file,
+        unsafe_pass_through: written.unsafe_pass_through,
+    })
+}
+
+/// The `NAME=value` lines of a file of secrets. Blank lines and `#` comments are skipped, an
+/// `export` in front and quotes around the value go.
+pub fn read_env_file(text: &str) -> Result<BTreeMap<String, String>, usize> {
+    let mut found = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, value) = line.split_once('=').ok_or(number + 1)?;
+        let name = name.trim();
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return Err(number + 1);
+        }
+        let value = value.trim();
+        let unquoted = ['"', '\'']
+            .iter()
+            .find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
+        found.insert(name.to_owned(), unquoted.unwrap_or(value).to_owned());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, expect) in [
+            ("512m", Some(512 << 20)),
+            ("4g", Some(4 << 30)),
+            ("1.5GiB", Some(3 << 29)),
+            ("1000", Some(1000)),
+            ("0", None),
+            ("4 apples", None),
+            ("", None),
+            ("-1g", None),
+        ] {
+            assert_eq!(bytes(text), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_secrets_is_lines_of_names_and_values() {
+        let text = "# keys\nexport A=1\nB = \"two words\"\n\nC='x=y'\n";
+        let found = read_env_file(text).unwrap();
+        let pairs: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(pairs, [("A", "1"), ("B", "two words"), ("C", "x=y")]);
+        assert_eq!(read_env_file("A=1\nnonsense\n"), Err(2));
+    }
+}
