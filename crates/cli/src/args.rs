@@ -38,6 +38,8 @@ pub enum Command {
     Task(TaskArgs),
     /// Work with agents' logs
     Log(LogArgs),
+    /// Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
+    SdkServer(SdkServerArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -254,4 +256,24 @@ pub struct NormalizeArgs {
 pub struct CompletionsArgs {
     /// Which shell
     pub shell: clap_complete::Shell,
+}
+
+/// `proctor sdk-server`.
+#[derive(Debug, Parser)]
+pub struct SdkServerArgs {
+    /// The port on loopback; 0 is any free one, which is told on standard output
+    #[arg(long, default_value_t = 9876)]
+    pub port: u16,
+    /// The file with what is asked
+    #[arg(long, value_name = "FILE")]
+    pub task_file: Utf8PathBuf,
+    /// Where to leave what was used, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Utf8PathBuf,
+    /// Give up on a Claude Code that says nothing for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub silence: u64,
+    /// Show on standard error what happens
+    #[arg(long)]
+    pub debug: bool,
 }

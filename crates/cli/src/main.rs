@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),
         },
+        Command::SdkServer(args) => commands::sdk_server::sdk_server(&args),
         Command::Completions(args) => commands::completions::completions(&args),
     };
     match done {

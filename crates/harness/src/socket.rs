@@ -39,7 +39,12 @@ pub struct Socket {
 impl Socket {
     /// Listen on a free port of loopback.
     pub async fn listen() -> io::Result<Socket> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        Socket::listen_on(0).await
+    }
+
+    /// Listen on this port of loopback.
+    pub async fn listen_on(port: u16) -> io::Result<Socket> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?;
         let (events, incoming) = mpsc::channel(WAITING_FRAMES);
         let (outgoing, replies) = mpsc::unbounded_channel();

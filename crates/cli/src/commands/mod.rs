@@ -7,6 +7,7 @@ pub mod list;
 pub mod log;
 pub mod run;
 pub mod schema;
+pub mod sdk_server;
 pub mod status;
 mod suite;
 pub mod task;

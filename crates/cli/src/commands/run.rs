@@ -104,14 +104,14 @@ pub(super) fn until_done<T, E: Into<CliError>>(
 }
 
 /// The signals that ask us to stop.
-struct StopSignals {
+pub(super) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
 impl StopSignals {
-    fn listen() -> std::io::Result<StopSignals> {
+    pub(super) fn listen() -> std::io::Result<StopSignals> {
         Ok(StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -120,7 +120,7 @@ impl StopSignals {
     }
 
     /// Wait for one of them.
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -30,6 +30,12 @@ pub fn print_json(value: &impl Serialize) -> io::Result<()> {
     print(&format!("{json}\n"))
 }
 
+/// Tell something on standard error.
+pub fn note(text: &str) {
+    // There is nowhere left to tell that telling failed.
+    let _ = anstream::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
 /// Show an error: what happened, its causes, what to do.
 pub fn error(error: &CliError) {
     let mut text = format!("\x1b[1;31merror:\x1b[0m {error}\n");

@@ -1,6 +1,6 @@
 //! The agents that Proctor can drive: one file (or folder) each, and this list.
 
-mod claude_code;
+pub mod claude_code;
 mod command;
 mod null;
 mod oracle;

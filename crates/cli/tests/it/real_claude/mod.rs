@@ -5,6 +5,7 @@ mod failures;
 mod options;
 mod prompts;
 mod rough;
+mod server;
 mod transports;
 
 use std::time::{Duration, Instant};

@@ -7,6 +7,7 @@ mod event;
 mod flags;
 mod json;
 mod message;
+mod server;
 mod settings;
 mod stream;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+pub use self::server::{SdkServer, Served, Sidecar};
 use self::settings::{Inherit, Resolved, Settings, Transport};
 use crate::{
     agent::{Adapter, Agent, AuthCheck, Authentication, Cli, Launch, LaunchContext, LaunchError},
