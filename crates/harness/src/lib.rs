@@ -15,6 +15,7 @@ pub mod host;
 pub mod log;
 pub mod outcome;
 pub mod plan;
+pub mod providers;
 pub mod runner;
 pub mod session;
 mod shuffle;
