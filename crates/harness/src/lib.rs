@@ -16,6 +16,7 @@ pub mod log;
 pub mod outcome;
 pub mod plan;
 pub mod runner;
+pub mod sandbox;
 pub mod session;
 mod shuffle;
 mod socket;

@@ -1,6 +1,6 @@
 //! What the first process of a container is told to run, and what it says about it in the end.
 //!
-//! Both are JSON files in one folder, because files reach every engine: by a mount, or in an archive.
+//! Both are JSON files, because files reach every engine: by a mount, or in an archive.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub const INIT: &str = "__init";
 pub const JOB_FILE: &str = "/proctor/job/job.json";
 
 /// Where it leaves its [`JobReport`].
-pub const REPORT_FILE: &str = "/proctor/job/report.json";
+pub const REPORT_FILE: &str = "/proctor/report.json";
 
 /// One command to run in a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,7 +35,6 @@ pub(crate) fn init() -> ExitCode {
     if !getpid().is_init() {
         return ExitCode::FAILURE;
     }
-    let _ = fs::remove_file(REPORT_FILE);
     let (report, code) = match prepare().and_then(|(job, signals)| run(job, signals)) {
         Ok(report) => {
             let code = report.status.map_or(u8::MAX, exit_code);
@@ -84,11 +83,9 @@ fn run(job: Job, signals: ChildSignals) -> Result<JobReport, JobFailure> {
     Ok(watch.run())
 }
 
-/// Writes the report so that it is there whole or not at all.
+/// Writes the report. Nobody else is alive who could write to it now.
 fn leave(report: &JobReport) -> io::Result<()> {
-    let part = format!("{REPORT_FILE}.part");
-    fs::write(&part, serde_json::to_vec(report)?)?;
-    fs::rename(part, REPORT_FILE)
+    fs::write(REPORT_FILE, serde_json::to_vec(report)?)
 }
 
 fn exit_code(status: Status) -> u8 {
