@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod plan;
 pub mod providers;
 pub mod runner;
+pub mod sandbox;
 pub mod session;
 mod shuffle;
 mod socket;

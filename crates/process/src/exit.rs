@@ -73,7 +73,7 @@ pub struct Leak {
 }
 
 /// What a process and its descendants used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user code, summed over the tree.
     pub cpu_user: Duration,

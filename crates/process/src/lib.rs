@@ -1,7 +1,8 @@
 //! One process, bounded in time and output, with nothing left behind.
 //!
-//! [`Process`] runs an agent under a supervisor that owns every descendant; [`quick`] runs small helper
-//! programs such as git; [`Capture`] and [`Lines`] are what callers do with the bytes.
+//! [`Process`] runs an agent under a supervisor that owns every descendant; a [`Job`] is run by the first process
+//! of a container; [`quick`] runs small helper programs such as git; [`Capture`] and [`Lines`] are what callers do
+//! with the bytes.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -12,6 +13,7 @@ mod capture;
 mod command;
 mod error;
 mod exit;
+mod job;
 mod lines;
 mod process;
 pub mod quick;
@@ -24,18 +26,26 @@ pub use capture::{Capture, CaptureError, CaptureLimits, CapturePaths};
 pub use command::{Command, Limits, Output, Stdin, Supervisor};
 pub use error::Error;
 pub use exit::{EndReason, Exit, Leak, Report, Status, Usage};
+pub use job::{
+    INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE, Relay, TerminalSize,
+};
 pub use lines::{Line, Lines};
 pub use process::{Event, Process, Stream};
 
 /// The argument that makes an executable act as supervisor.
 pub(crate) const SUPERVISE: &str = "__supervise";
 
-/// Acts as supervisor of one process if this program was started for that, and returns the exit code then.
+/// Acts as supervisor of one process, or as the first process of a container, if this program was started for
+/// that, and returns the exit code then.
 ///
 /// Call it first thing in `main`, before any thread or runtime starts.
 pub fn supervise_if_asked() -> Option<ExitCode> {
-    let asked = std::env::args_os()
-        .nth(1)
-        .is_some_and(|first| first == SUPERVISE);
-    asked.then(sys::supervise)
+    let first = std::env::args_os().nth(1)?;
+    if first == SUPERVISE {
+        Some(sys::supervise())
+    } else if first == INIT {
+        Some(sys::init())
+    } else {
+        None
+    }
 }

@@ -3,6 +3,7 @@
 mod child;
 mod control;
 mod find;
+mod init;
 mod message;
 mod pipe;
 mod pty;
@@ -13,6 +14,7 @@ mod tree;
 mod wire;
 
 pub(crate) use control::Control;
+pub(crate) use init::init;
 pub(crate) use message::{Finished, Notice};
 pub(crate) use pipe::{Feeder, Reader};
 pub(crate) use start::start;

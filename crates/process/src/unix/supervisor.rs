@@ -50,7 +50,7 @@ fn run() -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     // If the process stopped us and then our parent dies, we must go on to see that.
     set_parent_process_death_signal(Some(Signal::CONT))?;
-    let signals = ChildSignals::take_over()?;
+    let signals = ChildSignals::take_over(&[])?;
     // For people who read process lists; else it would be the name of the link that was executed.
     let _ = std::fs::write("/proc/self/comm", "proctor-superv");
     let (request, streams) = receive()?;

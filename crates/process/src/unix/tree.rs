@@ -95,9 +95,14 @@ fn split(root: Pid) -> (Vec<Entry>, Vec<Entry>) {
 
 /// The living descendants of `root`.
 pub(super) fn living(root: Pid) -> Vec<Leak> {
+    living_outside(root, None)
+}
+
+/// The living descendants of `root` that are not in this session.
+pub(super) fn living_outside(root: Pid, session: Option<Pid>) -> Vec<Leak> {
     descendants(root)
         .into_iter()
-        .filter(|entry| !entry.is_dead())
+        .filter(|entry| !entry.is_dead() && Pid::from_raw(entry.session) != session)
         .take(MOST_LEAKS)
         .map(|entry| Leak {
             pid: entry.pid.as_raw_pid().cast_unsigned(),

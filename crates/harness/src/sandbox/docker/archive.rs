@@ -1,0 +1,158 @@
+//! Files on their way into and out of containers: tar archives, made and unpacked on a thread of their own and
+//! never whole in memory.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use bytes::{Buf, Bytes};
+use futures_util::{Stream, StreamExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// How many chunks may wait between the two sides.
+const CHUNKS: usize = 8;
+
+/// How large a chunk of an archive is.
+const CHUNK: usize = 128 * 1024;
+
+type Item = io::Result<Bytes>;
+
+/// The archive that `fill` makes, as it is being made.
+pub(super) fn pack<F>(fill: F) -> impl Stream<Item = Item> + Send + 'static
+where
+    F: FnOnce(&mut tar::Builder<Sender>) -> io::Result<()> + Send + 'static,
+{
+    let (sender, mut receiver) = mpsc::channel(CHUNKS);
+    let mut thread: Option<JoinHandle<()>> = Some(tokio::task::spawn_blocking(move || {
+        let failed = sender.clone();
+        let mut archive = tar::Builder::new(Sender {
+            sender,
+            buffer: Vec::with_capacity(CHUNK),
+        });
+        archive.follow_symlinks(false);
+        let done = fill(&mut archive)
+            .and_then(|()| archive.into_inner())
+            .and_then(|mut sender| sender.flush());
+        if let Err(error) = done {
+            // Breaks the request, lest the other side takes half an archive for a whole one.
+            let _ = failed.blocking_send(Err(error));
+        }
+    }));
+    futures_util::stream::poll_fn(move |context| {
+        let item = receiver.poll_recv(context);
+        if let std::task::Poll::Ready(None) = item {
+            thread.take();
+        }
+        item
+    })
+}
+
+/// Everything in a folder, names relative to it.
+pub(super) fn pack_folder(folder: &Path) -> impl Stream<Item = Item> + Send + 'static {
+    let folder = folder.to_owned();
+    pack(move |archive| archive.append_dir_all(".", &folder))
+}
+
+/// Unpacks an archive into a folder. Nothing outside of it is touched, whatever the archive says.
+pub(super) async fn unpack<E>(
+    mut archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    into: &Path,
+) -> Result<io::Result<()>, E> {
+    let (sender, receiver) = mpsc::channel(CHUNKS);
+    let into = into.to_owned();
+    let thread = tokio::task::spawn_blocking(move || unpack_from(receiver, &into));
+    while let Some(chunk) = archive.next().await {
+        if sender.send(chunk?).await.is_err() {
+            break;
+        }
+    }
+    drop(sender);
+    Ok(thread
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error))))
+}
+
+fn unpack_from(receiver: mpsc::Receiver<Bytes>, into: &Path) -> io::Result<()> {
+    let mut archive = tar::Archive::new(Receiver {
+        receiver,
+        chunk: Bytes::new(),
+    });
+    let is_root = rustix::process::geteuid().is_root();
+    archive.set_preserve_ownerships(is_root);
+    archive.set_preserve_permissions(true);
+    archive.unpack(into)
+}
+
+/// Writes into a channel.
+pub(super) struct Sender {
+    sender: mpsc::Sender<Item>,
+    buffer: Vec<u8>,
+}
+
+impl Write for Sender {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let chunk = std::mem::take(&mut self.buffer);
+        if !chunk.is_empty() {
+            let sent = self.sender.blocking_send(Ok(chunk.into()));
+            sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads from a channel.
+struct Receiver {
+    receiver: mpsc::Receiver<Bytes>,
+    chunk: Bytes,
+}
+
+impl Read for Receiver {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.is_empty() {
+            match self.receiver.blocking_recv() {
+                Some(chunk) => self.chunk = chunk,
+                None => return Ok(0),
+            }
+        }
+        let count = buffer.len().min(self.chunk.len());
+        self.chunk.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_folder_arrives_as_it_was_sent() {
+        let from = tempfile::tempdir().unwrap();
+        let to = tempfile::tempdir().unwrap();
+        std::fs::create_dir(from.path().join("sub")).unwrap();
+        std::fs::write(from.path().join("sub/large"), vec![7; 1_000_000]).unwrap();
+        std::os::unix::fs::symlink("nowhere", from.path().join("link")).unwrap();
+        let archive = Box::pin(pack_folder(from.path()));
+        unpack(archive, to.path()).await.unwrap().unwrap();
+        assert_eq!(
+            std::fs::read(to.path().join("sub/large")).unwrap(),
+            vec![7; 1_000_000]
+        );
+        let link = std::fs::read_link(to.path().join("link")).unwrap();
+        assert_eq!(link, Path::new("nowhere"));
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_cannot_be_read_breaks_the_archive() {
+        let archive = pack_folder(Path::new("/nonexistent/folder"));
+        let chunks: Vec<Item> = archive.collect().await;
+        assert!(chunks.iter().any(Result::is_err));
+    }
+}

@@ -1,0 +1,89 @@
+//! Our own binary, which has to run in any image: is it static?
+
+use std::path::{Path, PathBuf};
+
+use super::EngineError;
+
+/// The program header that names a loader.
+const PT_INTERP: u32 = 3;
+
+/// A binary that runs in any image of its architecture.
+#[derive(Clone, Debug)]
+pub(super) struct Binary {
+    pub(super) path: PathBuf,
+}
+
+impl Binary {
+    pub(super) fn check(path: &Path) -> Result<Self, EngineError> {
+        let failed = |error: &std::io::Error| EngineError::file("read", path, error);
+        let path = path.canonicalize().map_err(|error| failed(&error))?;
+        // The headers are at the beginning of the file.
+        let mut head = Vec::new();
+        let file = fs_err::File::open(&path).map_err(|error| failed(&error))?;
+        let mut file = std::io::Read::take(file, 64 * 1024);
+        std::io::Read::read_to_end(&mut file, &mut head).map_err(|error| failed(&error))?;
+        if is_static(&head) == Some(true) {
+            Ok(Self { path })
+        } else {
+            Err(EngineError::NotStatic {
+                path: path.display().to_string(),
+            })
+        }
+    }
+}
+
+/// Whether a 64-bit little-endian ELF file needs no loader; `None` if it is no such file.
+fn is_static(head: &[u8]) -> Option<bool> {
+    let number = |at: usize, size: usize| -> Option<u64> {
+        let bytes = head.get(at..at + size)?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        )
+    };
+    if head.get(..6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let start = usize::try_from(number(0x20, 8)?).ok()?;
+    let size = usize::try_from(number(0x36, 2)?).ok()?;
+    for index in 0..usize::try_from(number(0x38, 2)?).ok()? {
+        if number(start.checked_add(index * size)?, 4)? == u64::from(PT_INTERP) {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elf(kind: u8) -> Vec<u8> {
+        let mut head = vec![0; 64 + 56];
+        head[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        head[0x20] = 64;
+        head[0x36] = 56;
+        head[0x38] = 1;
+        head[64] = kind;
+        head
+    }
+
+    #[test]
+    fn a_program_with_a_loader_is_not_static() {
+        assert_eq!(is_static(&elf(3)), Some(false));
+        assert_eq!(is_static(&elf(1)), Some(true));
+        assert_eq!(is_static(b"#!/bin/sh\n"), None);
+        assert_eq!(is_static(&elf(1)[..60]), None);
+    }
+
+    #[test]
+    fn a_script_is_refused_with_the_way_to_build_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("proctor");
+        std::fs::write(&script, "#!/bin/sh\n").unwrap();
+        let error = Binary::check(&script).unwrap_err().to_string();
+        assert!(error.contains("crt-static"), "{error}");
+    }
+}

@@ -1,0 +1,215 @@
+//! A build context: which files of a folder go to the engine, and what they amount to.
+
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use sha2::{Digest, Sha256};
+
+/// The files of a build context, in order of their names.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: PathBuf,
+    /// Relative to the root, with `/` between parts.
+    paths: Vec<String>,
+}
+
+impl Files {
+    /// Everything in `root` that its `.dockerignore` leaves, and `dockerfile` in any case.
+    pub(super) fn find(root: &Path, dockerfile: &str) -> io::Result<Self> {
+        let rules = match std::fs::read_to_string(root.join(".dockerignore")) {
+            Ok(text) => Rules::parse(&text).map_err(io::Error::other)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Rules::default(),
+            Err(error) => return Err(error),
+        };
+        let mut paths = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(root.join(&folder))? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let name = name.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+                let path = match folder.as_str() {
+                    "" => name.to_owned(),
+                    folder => format!("{folder}/{name}"),
+                };
+                // An exception may bring back something inside a folder that is left out.
+                let is_folder = entry.file_type()?.is_dir();
+                let is_left_out = path != dockerfile && rules.leave_out(&path);
+                if is_folder && !(is_left_out && rules.has_no_exceptions()) {
+                    folders.push(path.clone());
+                }
+                if !is_left_out {
+                    paths.push(path);
+                }
+            }
+        }
+        paths.sort();
+        Ok(Self {
+            root: root.to_owned(),
+            paths,
+        })
+    }
+
+    /// A digest of names, modes and contents; times do not matter.
+    pub(super) fn digest(&self, into: &mut Sha256) -> io::Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        for path in &self.paths {
+            let (full, data) = self.look(path)?;
+            into.update(path.as_bytes());
+            into.update(data.permissions().mode().to_le_bytes());
+            if data.is_symlink() {
+                let target = std::fs::read_link(&full)?;
+                into.update(target.as_os_str().as_encoded_bytes());
+            } else if data.is_file() {
+                into.update(data.len().to_le_bytes());
+                let mut file = std::fs::File::open(&full)?;
+                loop {
+                    match file.read(&mut buffer)? {
+                        0 => break,
+                        count => into.update(&buffer[..count]),
+                    }
+                }
+            }
+            into.update([0]);
+        }
+        Ok(())
+    }
+
+    /// Appends them all to an archive, owned by root.
+    pub(super) fn pack<W: io::Write>(&self, archive: &mut tar::Builder<W>) -> io::Result<()> {
+        for path in &self.paths {
+            let (full, data) = self.look(path)?;
+            let mut header = tar::Header::new_gnu();
+            header.set_metadata(&data);
+            header.set_uid(0);
+            header.set_gid(0);
+            if data.is_symlink() {
+                header.set_size(0);
+                archive.append_link(&mut header, path, std::fs::read_link(&full)?)?;
+            } else if data.is_dir() {
+                header.set_size(0);
+                archive.append_data(&mut header, path, io::empty())?;
+            } else if data.is_file() {
+                archive.append_data(&mut header, path, std::fs::File::open(&full)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self, path: &str) -> io::Result<(PathBuf, Metadata)> {
+        let full = self.root.join(path);
+        let data = std::fs::symlink_metadata(&full)?;
+        Ok((full, data))
+    }
+}
+
+/// The patterns of a `.dockerignore`; the last that fits decides.
+#[derive(Debug, Default)]
+struct Rules {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    pattern: GlobMatcher,
+    brings_back: bool,
+}
+
+impl Rules {
+    fn parse(text: &str) -> Result<Self, globset::Error> {
+        let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let rule = |line: &str| {
+            let (pattern, brings_back) = match line.strip_prefix('!') {
+                Some(pattern) => (pattern.trim(), true),
+                None => (line, false),
+            };
+            let parts = pattern.split('/').filter(|part| !matches!(*part, "" | "."));
+            let pattern = parts.collect::<Vec<_>>().join("/");
+            let glob = GlobBuilder::new(&pattern)
+                .literal_separator(true)
+                .backslash_escape(true)
+                .build()?;
+            Ok(Rule {
+                pattern: glob.compile_matcher(),
+                brings_back,
+            })
+        };
+        Ok(Self {
+            rules: lines.map(rule).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether a path, or a folder it is in, is left out.
+    fn leave_out(&self, path: &str) -> bool {
+        let ends = path.match_indices('/').map(|(at, _)| at);
+        let prefixes: Vec<&str> = ends.map(|at| &path[..at]).chain([path]).collect();
+        let fits = |rule: &&Rule| prefixes.iter().any(|prefix| rule.pattern.is_match(prefix));
+        let last = self.rules.iter().rev().find(fits);
+        last.is_some_and(|rule| !rule.brings_back)
+    }
+
+    fn has_no_exceptions(&self) -> bool {
+        !self.rules.iter().any(|rule| rule.brings_back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(rules: &str, path: &str, left_out: bool) {
+        let rules = Rules::parse(rules).unwrap();
+        assert_eq!(rules.leave_out(path), left_out, "{path}");
+    }
+
+    #[test]
+    fn patterns_mean_what_they_mean_to_docker() {
+        check("*.log", "a.log", true);
+        check("*.log", "sub/a.log", false);
+        check("**/*.log", "sub/deep/a.log", true);
+        check("**/*.log", "a.log", true);
+        check("node_modules", "node_modules/x/y", true);
+        check("/build/", "build/x", true);
+        check("# note\n\n*\n!src\n", "src/main.rs", false);
+        check("*\n!src\n", "other", true);
+        check("*\n!src\nsrc/secret", "src/secret", true);
+        check("", "anything", false);
+    }
+
+    #[test]
+    fn the_digest_sees_contents_and_modes_but_not_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let digest = || {
+            let mut digest = Sha256::new();
+            let files = Files::find(folder.path(), "Dockerfile").unwrap();
+            files.digest(&mut digest).unwrap();
+            digest.finalize()
+        };
+        std::fs::write(&file, "1").unwrap();
+        let first = digest();
+        std::fs::write(&file, "1").unwrap();
+        assert_eq!(digest(), first);
+        std::fs::write(&file, "2").unwrap();
+        let second = digest();
+        assert_ne!(second, first);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_ne!(digest(), second);
+    }
+
+    #[test]
+    fn the_dockerfile_goes_along_even_if_it_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["Dockerfile", "a"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        std::fs::write(folder.path().join(".dockerignore"), "*\n").unwrap();
+        let files = Files::find(folder.path(), "Dockerfile").unwrap();
+        assert_eq!(files.paths, ["Dockerfile"]);
+    }
+}

@@ -1,0 +1,268 @@
+//! A Docker engine: how it is reached, what it can do, and what is left there of runs that are dead.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bollard::query_parameters::{
+    ListContainersOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions,
+    RemoveVolumeOptions,
+};
+use bollard::{API_DEFAULT_VERSION, Docker};
+use proctor_process::Supervisor;
+use tokio_util::task::TaskTracker;
+
+use super::binary::Binary;
+use super::tunnel::{Destination, Tunnel};
+use super::{Address, EngineError};
+
+/// The label that says to which run a container, network or volume belongs.
+pub const RUN_LABEL: &str = "proctor.run";
+
+/// The longest an engine may take to begin its answer, in seconds.
+const ANSWER: u64 = 120;
+
+/// How an engine is reached.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Where it listens.
+    pub address: Address,
+    /// The static binary that is the first process of containers: ours.
+    pub binary: PathBuf,
+    /// A folder for the small files that containers are given; short-lived ones are made in it.
+    pub scratch: PathBuf,
+    /// What owns the `ssh` of remote engines.
+    pub supervisor: Supervisor,
+    /// The environment of that `ssh`.
+    pub env: Vec<(String, String)>,
+}
+
+/// A Docker engine. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    docker: Docker,
+    /// What is said to users.
+    address: Address,
+    /// Where the socket is, be it the end of a tunnel.
+    socket: Address,
+    binary: Binary,
+    scratch: PathBuf,
+    tasks: TaskTracker,
+    has_quotas: bool,
+    _tunnel: Option<Tunnel>,
+}
+
+/// What a sweep removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Ids of containers.
+    pub containers: Vec<String>,
+    /// Names of networks.
+    pub networks: Vec<String>,
+    /// Names of volumes.
+    pub volumes: Vec<String>,
+}
+
+impl Engine {
+    /// Connects, agrees on a version, and learns what the engine can do.
+    pub async fn connect(options: &EngineOptions) -> Result<Self, EngineError> {
+        let binary = Binary::check(&options.binary)?;
+        let tasks = TaskTracker::new();
+        let (socket, tunnel) = match &options.address {
+            Address::Ssh {
+                target,
+                port,
+                socket,
+            } => {
+                let to = Destination {
+                    target,
+                    port: *port,
+                    socket,
+                };
+                let tunnel = Tunnel::open(&to, &options.supervisor, &options.env, &tasks).await?;
+                (Address::Unix(tunnel.socket()), Some(tunnel))
+            }
+            direct => (direct.clone(), None),
+        };
+        let docker = match &socket {
+            Address::Tcp(host) => {
+                Docker::connect_with_http(&format!("http://{host}"), ANSWER, API_DEFAULT_VERSION)
+            }
+            Address::Unix(path) | Address::Ssh { socket: path, .. } => {
+                Docker::connect_with_unix(&path.display().to_string(), ANSWER, API_DEFAULT_VERSION)
+            }
+        };
+        let unreachable = |error| match EngineError::of("connect", error) {
+            EngineError::Gone { reason, .. } => EngineError::Unreachable {
+                address: options.address.to_string(),
+                reason,
+            },
+            other => other,
+        };
+        let docker = docker.map_err(unreachable)?;
+        let docker = docker.negotiate_version().await.map_err(unreachable)?;
+        let info = docker.info().await.map_err(unreachable)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                has_quotas: has_quotas(&info),
+                docker,
+                address: options.address.clone(),
+                socket,
+                binary,
+                scratch: options.scratch.clone(),
+                tasks,
+                _tunnel: tunnel,
+            }),
+        })
+    }
+
+    /// Whether it sees the files of this machine.
+    pub fn is_local(&self) -> bool {
+        self.shared.address.is_local()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.shared.address
+    }
+
+    /// Waits for clean-up that is still under way. Without it, what was dropped last may stay until a sweep.
+    pub async fn close(&self) {
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+        self.shared.tasks.reopen();
+    }
+
+    /// Removes what runs left behind of which `is_alive` says that they are dead. A container is killed with all
+    /// its processes.
+    pub async fn sweep(&self, is_alive: impl Fn(&str) -> bool) -> Result<Swept, EngineError> {
+        let failed = |error| EngineError::of("sweep", error);
+        let ours = || {
+            Some(HashMap::from([(
+                "label".to_owned(),
+                vec![RUN_LABEL.to_owned()],
+            )]))
+        };
+        let is_dead = |labels: Option<HashMap<String, String>>| {
+            let run = labels.and_then(|mut labels| labels.remove(RUN_LABEL));
+            run.is_some_and(|run| !is_alive(&run))
+        };
+        let mut swept = Swept::default();
+        let options = ListContainersOptions {
+            all: true,
+            filters: ours(),
+            ..Default::default()
+        };
+        let containers = self.docker().list_containers(Some(options)).await;
+        for container in containers.map_err(failed)? {
+            if is_dead(container.labels)
+                && let Some(id) = container.id
+            {
+                self.remove_container(&id).await?;
+                swept.containers.push(id);
+            }
+        }
+        let options = ListNetworksOptions { filters: ours() };
+        let networks = self.docker().list_networks(Some(options)).await;
+        for network in networks.map_err(failed)? {
+            if is_dead(network.labels)
+                && let Some(name) = network.name
+            {
+                missing_is_fine(self.docker().remove_network(&name).await)?;
+                swept.networks.push(name);
+            }
+        }
+        let options = ListVolumesOptions { filters: ours() };
+        let volumes = self.docker().list_volumes(Some(options)).await;
+        for volume in volumes.map_err(failed)?.volumes.unwrap_or_default() {
+            if is_dead(Some(volume.labels)) {
+                let removed = self
+                    .docker()
+                    .remove_volume(&volume.name, None::<RemoveVolumeOptions>);
+                missing_is_fine(removed.await)?;
+                swept.volumes.push(volume.name);
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Kills and removes a container with its unnamed volumes; one that is gone already is fine.
+    pub(super) async fn remove_container(&self, id: &str) -> Result<(), EngineError> {
+        let options = RemoveContainerOptions {
+            force: true,
+            v: true,
+            link: false,
+        };
+        match self.docker().remove_container(id, Some(options)).await {
+            // Somebody else is at it already.
+            Err(bollard::errors::Error::DockerResponseServerError {
+                status_code: 409, ..
+            }) => Ok(()),
+            removed => missing_is_fine(removed),
+        }
+    }
+
+    pub(super) fn docker(&self) -> &Docker {
+        &self.shared.docker
+    }
+
+    /// Where connections of our own go to.
+    pub(super) fn socket(&self) -> &Address {
+        &self.shared.socket
+    }
+
+    pub(super) fn binary(&self) -> &Path {
+        &self.shared.binary.path
+    }
+
+    pub(super) fn scratch(&self) -> &Path {
+        &self.shared.scratch
+    }
+
+    /// Whether the engine itself can bound what a container writes.
+    pub(super) fn has_quotas(&self) -> bool {
+        self.shared.has_quotas
+    }
+
+    /// Does something to its end even if the caller stops waiting for it.
+    pub(super) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let done = self.shared.tasks.spawn(work).await;
+        done.unwrap_or_else(|error| Err(EngineError::gone("work", error.to_string())))
+    }
+
+    /// Does something that nobody waits for now, but [`close`](Self::close) does.
+    pub(super) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.shared.tasks.spawn(work);
+        }
+    }
+}
+
+fn missing_is_fine(done: Result<(), bollard::errors::Error>) -> Result<(), EngineError> {
+    match done.map_err(|error| EngineError::of("remove", error)) {
+        Err(error) if error.is_missing() => Ok(()),
+        done => done,
+    }
+}
+
+/// Overlay file systems have quotas only on XFS that was mounted for it, of which the engine does not tell: a
+/// container that is refused then is tried again without.
+fn has_quotas(info: &bollard::models::SystemInfo) -> bool {
+    let status = info.driver_status.iter().flatten();
+    let mut backing =
+        status.filter(|pair| pair.first().is_some_and(|key| key == "Backing Filesystem"));
+    match info.driver.as_deref() {
+        Some("btrfs" | "zfs") => true,
+        Some("overlay2") => backing.any(|pair| pair.get(1).is_some_and(|value| value == "xfs")),
+        _ => false,
+    }
+}

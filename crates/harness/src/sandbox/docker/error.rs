@@ -1,0 +1,147 @@
+//! What can go wrong between us and an engine. None of it says anything about an agent.
+
+use std::io;
+use std::path::Path;
+
+use proctor_process::JobFailure;
+
+/// Why an engine did not do what it was asked to. Sources are kept as text, so that an error can be told again.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The address is not one.
+    #[error("{address:?} is no address of an engine: {reason}")]
+    Address {
+        /// As given.
+        address: String,
+        /// What was expected.
+        reason: String,
+    },
+    /// Nobody answers.
+    #[error("no Docker engine answers at {address}: {reason}")]
+    Unreachable {
+        /// Where it was looked for.
+        address: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The engine went away, was restarted, or ended a container that nobody had asked it to end.
+    #[error("the Docker engine went away ({doing}): {reason}")]
+    Gone {
+        /// What was being done.
+        doing: String,
+        /// How it showed.
+        reason: String,
+    },
+    /// The engine said no.
+    #[error("the Docker engine refused ({doing}): {message}")]
+    Refused {
+        /// What was being done.
+        doing: String,
+        /// The status of its answer; 0 if it had none.
+        status: u16,
+        /// In its words.
+        message: String,
+    },
+    /// There is no such image.
+    #[error("there is no image {image:?}")]
+    ImageMissing {
+        /// As given.
+        image: String,
+    },
+    /// An image could not be built.
+    #[error("image {tag} could not be built: {message}")]
+    Build {
+        /// What it was to be called.
+        tag: String,
+        /// In the engine's words.
+        message: String,
+    },
+    /// The first process could not start the job.
+    #[error(transparent)]
+    NotStarted(#[from] JobFailure),
+    /// Our binary cannot run in a container that lacks our C library.
+    #[error(
+        "{path} is not a static program: build it with `cargo build` in its own repository, or with RUSTFLAGS='-C target-feature=+crt-static' and --target"
+    )]
+    NotStatic {
+        /// The binary.
+        path: String,
+    },
+    /// A file of this machine.
+    #[error("cannot {doing} {path}: {reason}")]
+    File {
+        /// What was being done.
+        doing: String,
+        /// Which one.
+        path: String,
+        /// What the operating system said.
+        reason: String,
+    },
+}
+
+impl EngineError {
+    /// Whether this is about the engine itself, so that another attempt may go well.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone { .. } | Self::Unreachable { .. })
+    }
+
+    /// Whether the engine does not know what was asked for.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused { status: 404, .. } | Self::ImageMissing { .. }
+        )
+    }
+
+    pub(super) fn gone(doing: &str, reason: impl Into<String>) -> Self {
+        Self::Gone {
+            doing: doing.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    /// What bollard's error means.
+    pub(super) fn of(doing: &str, error: bollard::errors::Error) -> Self {
+        use bollard::errors::Error;
+        let refused = |status, message| Self::Refused {
+            doing: doing.to_owned(),
+            status,
+            message,
+        };
+        match error {
+            Error::DockerResponseServerError {
+                status_code,
+                message,
+            } => refused(status_code, message),
+            Error::DockerStreamError { error } => refused(0, error),
+            Error::IOError { .. }
+            | Error::HyperResponseError { .. }
+            | Error::HyperLegacyError { .. }
+            | Error::SocketNotFoundError(_)
+            | Error::RequestTimeoutError => Self::gone(doing, chain(&error)),
+            other => refused(0, other.to_string()),
+        }
+    }
+
+    pub(super) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        Self::File {
+            doing: doing.to_owned(),
+            path: path.display().to_string(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// An error with its causes: the outer ones of hyper say nothing.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,63 @@
+//! Images that an engine has.
+
+use std::collections::BTreeMap;
+
+use bollard::models::ImageInspect;
+
+use super::{Engine, EngineError};
+
+/// An image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its id, which says what is in it.
+    pub id: String,
+    /// `name@sha256:…` if it came from, or went to, a registry.
+    pub digest: Option<String>,
+    /// Its environment.
+    pub env: BTreeMap<String, String>,
+    /// Its working directory; `/` if it names none.
+    pub workdir: String,
+    /// Its user, as written.
+    pub user: Option<String>,
+    /// Its entry point.
+    pub entrypoint: Vec<String>,
+    /// Its command.
+    pub cmd: Vec<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Engine {
+    /// An image that the engine has; nothing is pulled.
+    pub async fn image(&self, name: &str) -> Result<Image, EngineError> {
+        let image = self.docker().inspect_image(name).await;
+        match image.map_err(|error| EngineError::of("look at an image", error)) {
+            Ok(image) => Ok(Image::of(image)),
+            Err(EngineError::Refused { status: 404, .. }) => Err(EngineError::ImageMissing {
+                image: name.to_owned(),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Image {
+    fn of(image: ImageInspect) -> Self {
+        let config = image.config.unwrap_or_default();
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let env = config.env.unwrap_or_default();
+        let pairs = env.iter().filter_map(|pair| pair.split_once('='));
+        Self {
+            id: image.id.unwrap_or_default(),
+            digest: image.repo_digests.unwrap_or_default().into_iter().next(),
+            env: pairs
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+            workdir: text(config.working_dir).unwrap_or_else(|| "/".to_owned()),
+            user: text(config.user),
+            entrypoint: config.entrypoint.unwrap_or_default(),
+            cmd: config.cmd.unwrap_or_default(),
+            labels: config.labels.unwrap_or_default().into_iter().collect(),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Docker: images, and containers that run one job at a time.
+//!
+//! Our own binary is the first process of every container (`docs/design/docker.md` says why), so that nothing is
+//! ever executed into a running one: a job is a start, and the end of a job is the end of all its processes.
+
+mod address;
+mod archive;
+mod attach;
+mod binary;
+mod build;
+mod container;
+mod context;
+mod disk;
+mod engine;
+mod error;
+mod image;
+mod network;
+mod process;
+mod spec;
+mod tunnel;
+
+pub use address::Address;
+pub use build::BuildSpec;
+pub use container::Container;
+pub use disk::DiskLimit;
+pub use engine::{Engine, EngineOptions, RUN_LABEL, Swept};
+pub use error::EngineError;
+pub use image::Image;
+pub use network::InternalNetwork;
+pub use process::{ContainerProcess, Facts};
+pub use spec::{ContainerSpec, Hardening, Mount, Network, Root, Tmpfs};

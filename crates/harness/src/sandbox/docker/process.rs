@@ -1,0 +1,431 @@
+//! A job that runs in a container, pulled from by its owner as a local [`Process`](proctor_process::Process) is:
+//! output as it comes, then the report.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bollard::query_parameters::{
+    InspectContainerOptions, KillContainerOptions, StartContainerOptions, WaitContainerOptions,
+};
+use futures_util::StreamExt;
+use proctor_process::{
+    EndReason, Event, Exit, InitEnd, Job, JobInput, JobReport, Limits, Report, Status, Stream,
+};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::attach::{self, Attached, Input, Piece};
+use super::container::Inner;
+use super::disk::exceeded;
+use super::{DiskLimit, EngineError};
+
+/// How long the last output may take to arrive when the container is gone.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// How much longer than its grace the first process may take to end everybody before the engine kills it.
+const KILL_AFTER: Duration = Duration::from_millis(200);
+
+/// How long the engine may take to kill.
+const OVERDUE: Duration = Duration::from_secs(30);
+
+/// How much longer than its limit a job may run if we are gone.
+const ORPHANED: Duration = Duration::from_secs(2);
+
+type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A job that runs. Dropping it kills it.
+pub struct ContainerProcess {
+    container: Arc<Inner>,
+    limits: Limits,
+    started: Instant,
+    attached: Option<Output>,
+    input: Option<Input<InputHalf>>,
+    exit: Waiting<Result<i64, EngineError>>,
+    exited: Option<(Instant, Result<i64, EngineError>)>,
+    disk: Option<Waiting<u64>>,
+    disk_used: Option<u64>,
+    bytes: [u64; 2],
+    last_output: Instant,
+    ending: Option<Ending>,
+    timer: Pin<Box<Sleep>>,
+    end: Option<Result<(Report, Facts), EngineError>>,
+}
+
+type Output = attach::Demultiplexer<tokio::io::ReadHalf<attach::Connection>>;
+type InputHalf = tokio::io::WriteHalf<attach::Connection>;
+
+/// The end that we asked for.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    since: Instant,
+    reason: EndReason,
+    is_killed: bool,
+}
+
+/// What is known of a container's job beyond its [`Report`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// How many processes the kernel killed because the container was out of memory.
+    pub oom_kills: u64,
+    /// The most memory the container held at one time, file cache included.
+    pub peak_memory_bytes: Option<u64>,
+    /// How much was written when that was too much.
+    pub disk_exceeded: Option<u64>,
+    /// Who bounds what is written.
+    pub disk_limit: Option<DiskLimit>,
+}
+
+/// A step of [`ContainerProcess::next`], free of borrows.
+enum Step {
+    Output(Piece),
+    Finished,
+}
+
+impl ContainerProcess {
+    pub(super) async fn start(
+        container: Arc<Inner>,
+        mut job: Job,
+        limits: Limits,
+    ) -> Result<Self, EngineError> {
+        job.wall = limits.wall.map(|wall| wall + ORPHANED);
+        job.term_grace = limits.term_grace;
+        job.leak_grace = limits.leak_grace;
+        container.write_job(&job).await?;
+        let Attached { output, input } = connect(&container).await?;
+        let docker = container.engine.docker();
+        let started = docker.start_container(&container.id, None::<StartContainerOptions>);
+        started
+            .await
+            .map_err(|error| EngineError::of("start a container", error))?;
+        let now = Instant::now();
+        let mut input = Input::new(input);
+        if job.input == JobInput::Null {
+            input.close();
+        }
+        let watched = container.watched_disk();
+        Ok(Self {
+            exit: Box::pin(wait(Arc::clone(&container))),
+            disk: watched
+                .map(|limit| -> Waiting<u64> { Box::pin(exceeded(Arc::clone(&container), limit)) }),
+            container,
+            limits,
+            started: now,
+            attached: Some(output),
+            input: Some(input),
+            exited: None,
+            disk_used: None,
+            bytes: [0; 2],
+            last_output: now,
+            ending: None,
+            timer: Box::pin(sleep_until(now)),
+            end: None,
+        })
+    }
+
+    /// Queues bytes for stdin; they are written while [`next`](Self::next) is awaited. Dropped if stdin is closed.
+    pub fn send(&mut self, bytes: &[u8]) {
+        if let Some(input) = &mut self.input {
+            input.push(bytes);
+        }
+    }
+
+    /// Closes stdin once everything queued is written.
+    pub fn close_stdin(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.close();
+        }
+    }
+
+    /// Ends the job: SIGTERM to all its processes, SIGKILL after the grace. The first reason wins; output and
+    /// the report still come from [`next`](Self::next).
+    pub fn end(&mut self, reason: EndReason) {
+        if self.ending.is_none() && self.exited.is_none() {
+            self.ending = Some(Ending {
+                since: Instant::now(),
+                reason,
+                is_killed: false,
+            });
+            self.kill("SIGTERM");
+        }
+    }
+
+    /// The next output, or the report once everything is over (and again on every later call).
+    ///
+    /// Cancel safe: no byte is lost if the future is dropped. Limits need this to be awaited; the wall limit
+    /// holds, two seconds later, without.
+    pub async fn next(&mut self) -> Result<Event<'_>, EngineError> {
+        let step = match self.end {
+            None => poll_fn(|context| self.poll_step(context)).await,
+            Some(_) => Step::Finished,
+        };
+        match step {
+            Step::Output(piece) => {
+                let output = self.attached.as_ref().expect("it just gave a piece");
+                Ok(Event::Output {
+                    stream: piece.stream,
+                    bytes: output.bytes(piece),
+                })
+            }
+            Step::Finished => {
+                if self.end.is_none() {
+                    self.end = Some(self.conclude().await);
+                }
+                let end = self.end.clone().expect("it was just set");
+                end.map(|(report, _)| Event::Ended(report))
+            }
+        }
+    }
+
+    /// What else is known, once [`next`](Self::next) has given the report.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.end.as_ref()?.as_ref().ok().map(|(_, facts)| facts)
+    }
+
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+        loop {
+            if let Some(input) = &mut self.input
+                && input.poll_feed(context).is_ready()
+            {
+                self.input = None;
+            }
+            if self.exited.is_none()
+                && let Poll::Ready(exit) = self.exit.as_mut().poll(context)
+            {
+                self.exited = Some((Instant::now(), exit));
+                self.disk = None;
+            }
+            self.watch_disk(context);
+            self.enforce_time();
+            if let Poll::Ready(piece) = self.poll_output(context) {
+                return Poll::Ready(Step::Output(piece));
+            }
+            if self.attached.is_none() && self.exited.is_some() {
+                return Poll::Ready(Step::Finished);
+            }
+            let Some(deadline) = self.deadline() else {
+                return Poll::Pending;
+            };
+            if self.timer.deadline() != deadline {
+                self.timer.as_mut().reset(deadline);
+            }
+            if self.timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            // Only here, where no output is waiting to be read, may the stream be given up or a job be idle.
+            if self.exited.is_some() {
+                return Poll::Ready(Step::Finished);
+            }
+            if self.idle_at().is_some_and(|at| at <= Instant::now()) {
+                self.end(EndReason::Idle);
+            }
+        }
+    }
+
+    fn watch_disk(&mut self, context: &mut Context<'_>) {
+        if let Some(disk) = &mut self.disk
+            && let Poll::Ready(used) = disk.as_mut().poll(context)
+        {
+            self.disk = None;
+            self.disk_used = Some(used);
+            self.end(EndReason::Asked);
+        }
+    }
+
+    /// What must hold even while output keeps coming.
+    fn enforce_time(&mut self) {
+        if self.exited.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        if self.wall_at().is_some_and(|at| at <= now) {
+            self.end(EndReason::TimedOut);
+        }
+        let Some(ending) = self.ending else { return };
+        let kill_at = ending.since + self.limits.term_grace + KILL_AFTER;
+        if kill_at + OVERDUE <= now {
+            let late = EngineError::gone("end a container", "it did not do so in time");
+            self.exited = Some((now, Err(late)));
+        } else if kill_at <= now && !ending.is_killed {
+            self.ending = Some(Ending {
+                is_killed: true,
+                ..ending
+            });
+            self.kill("SIGKILL");
+        }
+    }
+
+    fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<Piece> {
+        while let Some(output) = &mut self.attached {
+            match output.poll_piece(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => self.attached = None,
+                Poll::Ready(Some(piece)) => {
+                    let count = self.account(piece);
+                    if count > 0 {
+                        return Poll::Ready(piece.cut(count));
+                    }
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Counts what was read and returns how much of it is to be delivered.
+    fn account(&mut self, piece: Piece) -> usize {
+        let before: u64 = self.bytes.iter().sum();
+        let index = usize::from(piece.stream == Stream::Stderr);
+        self.bytes[index] += piece.len() as u64;
+        self.last_output = Instant::now();
+        let limit = self.limits.output.unwrap_or(u64::MAX);
+        let room = usize::try_from(limit.saturating_sub(before)).unwrap_or(usize::MAX);
+        if piece.len() > room {
+            self.end(EndReason::OutputLimit);
+        }
+        piece.len().min(room)
+    }
+
+    /// The next moment at which something happens by itself.
+    fn deadline(&self) -> Option<Instant> {
+        if let Some((at, _)) = &self.exited {
+            return Some(*at + DRAIN);
+        }
+        if let Some(ending) = self.ending {
+            let kill_at = ending.since + self.limits.term_grace + KILL_AFTER;
+            return Some(if ending.is_killed {
+                kill_at + OVERDUE
+            } else {
+                kill_at
+            });
+        }
+        [self.wall_at(), self.idle_at()].into_iter().flatten().min()
+    }
+
+    fn wall_at(&self) -> Option<Instant> {
+        match self.ending {
+            None => self.started.checked_add(self.limits.wall?),
+            Some(_) => None,
+        }
+    }
+
+    fn idle_at(&self) -> Option<Instant> {
+        match self.ending {
+            None => self.last_output.checked_add(self.limits.idle?),
+            Some(_) => None,
+        }
+    }
+
+    fn kill(&self, signal: &'static str) {
+        let container = Arc::clone(&self.container);
+        self.container.engine.later(async move {
+            let options = KillContainerOptions {
+                signal: signal.to_owned(),
+            };
+            let docker = container.engine.docker();
+            // One that is gone already needs no signal; an engine that is gone shows elsewhere.
+            let _ = docker.kill_container(&container.id, Some(options)).await;
+        });
+    }
+
+    /// Draws together what the engine and the first process know.
+    async fn conclude(&self) -> Result<(Report, Facts), EngineError> {
+        let (_, exit) = self.exited.clone().expect("concluded when exited only");
+        let code = exit?;
+        let report = match self.container.report().await? {
+            Some(report) => report,
+            None => self.without_report(code).await?,
+        };
+        if let Some(failure) = report.failure {
+            return Err(failure.into());
+        }
+        if report.ended_by == Some(InitEnd::Signal) && self.ending.is_none() {
+            let reason = "the container was stopped by somebody else";
+            return Err(EngineError::gone("run a container", reason));
+        }
+        let reason = self.ending.map(|ending| ending.reason);
+        // Output is cut at its limit also if the process was gone before we had read that far.
+        let limit = self.limits.output.unwrap_or(u64::MAX);
+        let cut = (self.bytes.iter().sum::<u64>() > limit).then_some(EndReason::OutputLimit);
+        let ended_by = report
+            .ended_by
+            .map(|_| reason.unwrap_or(EndReason::TimedOut));
+        let facts = Facts {
+            oom_kills: report.oom_kills.unwrap_or(0),
+            peak_memory_bytes: report.peak_memory_bytes,
+            disk_exceeded: self.disk_used,
+            disk_limit: self.container.disk_limit(),
+        };
+        let report = Report {
+            exit: Exit {
+                status: report.status,
+                ended_by: ended_by.or(cut),
+            },
+            duration: report.duration,
+            leaked: report.leaked,
+            usage: report.usage,
+            stdout_bytes: self.bytes[0],
+            stderr_bytes: self.bytes[1],
+        };
+        Ok((report, facts))
+    }
+
+    /// What can be said when the first process was killed: by us, by the kernel for want of memory, or by somebody
+    /// else, which is no fault of the job.
+    async fn without_report(&self, code: i64) -> Result<JobReport, EngineError> {
+        let container = &self.container;
+        let docker = container.engine.docker();
+        let seen = docker.inspect_container(&container.id, None::<InspectContainerOptions>);
+        let seen = seen
+            .await
+            .map_err(|error| EngineError::of("look at a container", error))?;
+        let is_oom = seen.state.and_then(|state| state.oom_killed) == Some(true);
+        if !is_oom && self.ending.is_none() {
+            let reason = format!("the container ended with code {code} and no report");
+            return Err(EngineError::gone("run a container", reason));
+        }
+        Ok(JobReport {
+            status: Some(Status::Signal(9)),
+            ended_by: self.ending.map(|_| InitEnd::Signal),
+            duration: self.started.elapsed(),
+            oom_kills: Some(u64::from(is_oom)),
+            ..JobReport::default()
+        })
+    }
+}
+
+impl Drop for ContainerProcess {
+    fn drop(&mut self) {
+        if self.exited.is_none() {
+            self.kill("SIGKILL");
+        }
+    }
+}
+
+async fn connect(container: &Inner) -> Result<Attached, EngineError> {
+    let engine = &container.engine;
+    let version = engine.docker().client_version();
+    let prefix = format!("/v{}.{}", version.major_version, version.minor_version);
+    let attached = attach::attach(engine.socket(), &prefix, &container.id).await;
+    attached.map_err(|error| EngineError::gone("attach to a container", error.to_string()))
+}
+
+/// The exit code of a container that has been started. Whatever goes wrong here is the engine's doing.
+async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
+    use bollard::errors::Error;
+    let doing = "wait for a container";
+    let options = WaitContainerOptions {
+        condition: "not-running".to_owned(),
+    };
+    let docker = container.engine.docker();
+    let mut answers = docker.wait_container(&container.id, Some(options));
+    match answers.next().await {
+        Some(Ok(answer)) => Ok(answer.status_code),
+        Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code),
+        Some(Err(error)) => Err(match EngineError::of(doing, error) {
+            EngineError::Refused { message, .. } => EngineError::gone(doing, message),
+            other => other,
+        }),
+        None => Err(EngineError::gone(doing, "the engine hung up")),
+    }
+}

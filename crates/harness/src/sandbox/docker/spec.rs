@@ -1,0 +1,243 @@
+//! What a container is made of, and how that is said to an engine.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount as EngineMount, MountType,
+};
+use proctor_process::INIT;
+
+/// A container to make.
+#[derive(Clone, Debug)]
+pub struct ContainerSpec {
+    /// Its image: a name, digest or id that the engine has.
+    pub image: String,
+    /// Its labels; [`RUN_LABEL`](super::RUN_LABEL) among them makes it one of a run.
+    pub labels: BTreeMap<String, String>,
+    /// Folders and files of this machine.
+    pub mounts: Vec<Mount>,
+    /// A folder of sockets for [relays](proctor_process::Relay), seen inside as `/proctor/run`. Local engines only.
+    pub sockets: Option<PathBuf>,
+    /// Who everything runs as, as images write it; root if `None`.
+    pub user: Option<String>,
+    /// What its processes may do.
+    pub hardening: Hardening,
+    /// Whether the file system of the image can be written to.
+    pub root: Root,
+    /// File systems in memory.
+    pub tmpfs: Vec<Tmpfs>,
+    /// What it can reach.
+    pub network: Network,
+    /// How many processors it may use, in parts of one.
+    pub cpus: Option<f64>,
+    /// The most bytes of memory; there is no swap beyond.
+    pub memory: Option<u64>,
+    /// The most processes and threads.
+    pub pids: Option<u32>,
+    /// The most bytes it may write to its own file system and to writable mounts.
+    pub disk: Option<u64>,
+}
+
+impl ContainerSpec {
+    /// A hardened container of this image with no network, no mounts and no limits.
+    pub fn new(image: impl Into<String>) -> Self {
+        Self {
+            image: image.into(),
+            labels: BTreeMap::new(),
+            mounts: Vec::new(),
+            sockets: None,
+            user: None,
+            hardening: Hardening::Hardened,
+            root: Root::Writable,
+            tmpfs: Vec::new(),
+            network: Network::None,
+            cpus: None,
+            memory: None,
+            pids: None,
+            disk: None,
+        }
+    }
+}
+
+/// A folder or file of this machine, seen inside. Remote engines get a copy, which
+/// [`Container::collect`](super::Container::collect) brings back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is here.
+    pub host: PathBuf,
+    /// Where it is inside.
+    pub inside: String,
+    /// Whether it cannot be written to.
+    pub read_only: bool,
+}
+
+/// What the processes of a container may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hardening {
+    /// No capabilities, and no way to get any; the engine's own filter of system calls.
+    Hardened,
+    /// What the engine gives by itself.
+    Default,
+}
+
+/// Whether the file system of an image can be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// No.
+    ReadOnly,
+    /// Yes; what is written goes with the container.
+    Writable,
+}
+
+/// A file system in memory; what is in it counts as memory of the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tmpfs {
+    /// Where it is.
+    pub inside: String,
+    /// The most bytes in it; half of the machine's memory if `None`.
+    pub size: Option<u64>,
+}
+
+/// What a container can reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Only its own loopback, from where relays lead out.
+    None,
+    /// Whatever the engine lets containers reach by itself.
+    Open,
+    /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork).
+    Named(String),
+}
+
+/// Where our own files are, for the engine.
+pub(super) enum OwnFiles<'a> {
+    /// Mounted from these places.
+    Mounted {
+        binary: &'a Path,
+        job: &'a Path,
+        report: &'a Path,
+    },
+    /// In a volume that is filled before the start.
+    Volume,
+}
+
+/// The request that makes a container.
+pub(super) fn request(
+    spec: &ContainerSpec,
+    own: &OwnFiles<'_>,
+    quota: Option<u64>,
+) -> ContainerCreateBody {
+    ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        entrypoint: Some(vec!["/proctor/proctor".to_owned()]),
+        cmd: Some(vec![INIT.to_owned()]),
+        user: Some(spec.user.clone().unwrap_or_else(|| "0:0".to_owned())),
+        working_dir: Some("/".to_owned()),
+        labels: Some(spec.labels.clone().into_iter().collect()),
+        open_stdin: Some(true),
+        stdin_once: Some(true),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        tty: Some(false),
+        // A check of the image would run processes beside the job.
+        healthcheck: Some(bollard::models::HealthConfig {
+            test: Some(vec!["NONE".to_owned()]),
+            ..Default::default()
+        }),
+        host_config: Some(host_config(spec, own, quota)),
+        ..Default::default()
+    }
+}
+
+fn host_config(spec: &ContainerSpec, own: &OwnFiles<'_>, quota: Option<u64>) -> HostConfig {
+    let hardened = spec.hardening == Hardening::Hardened;
+    let memory = spec.memory.map(u64::cast_signed);
+    let size = |bytes: u64| HashMap::from([("size".to_owned(), bytes.to_string())]);
+    HostConfig {
+        mounts: Some(mounts(spec, own)),
+        network_mode: Some(match &spec.network {
+            Network::None => "none".to_owned(),
+            Network::Open => "default".to_owned(),
+            Network::Named(name) => name.clone(),
+        }),
+        // Output is ours to keep, and a second copy would grow on the engine's disk.
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("none".to_owned()),
+            config: None,
+        }),
+        cap_drop: hardened.then(|| vec!["ALL".to_owned()]),
+        security_opt: hardened.then(|| vec!["no-new-privileges:true".to_owned()]),
+        readonly_rootfs: Some(spec.root == Root::ReadOnly),
+        tmpfs: Some(spec.tmpfs.iter().map(tmpfs).collect()),
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a number of processors is small"
+        )]
+        nano_cpus: spec.cpus.map(|cpus| (cpus * 1e9) as i64),
+        memory,
+        memory_swap: memory,
+        pids_limit: spec.pids.map(i64::from),
+        storage_opt: quota.map(size),
+        init: Some(false),
+        ..Default::default()
+    }
+}
+
+fn tmpfs(tmpfs: &Tmpfs) -> (String, String) {
+    let size = tmpfs
+        .size
+        .map_or_else(String::new, |size| format!(",size={size}"));
+    let options = format!("rw,nosuid,nodev,exec,mode=1777{size}");
+    (tmpfs.inside.clone(), options)
+}
+
+fn mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
+    match own {
+        OwnFiles::Mounted {
+            binary,
+            job,
+            report,
+        } => {
+            let own = |host: &Path, inside: &str, read_only| Mount {
+                host: host.to_owned(),
+                inside: inside.to_owned(),
+                read_only,
+            };
+            let mut all = vec![
+                own(binary, "/proctor/proctor", true),
+                own(job, "/proctor/job", true),
+                own(report, "/proctor/report.json", false),
+            ];
+            let sockets = spec.sockets.iter();
+            all.extend(sockets.map(|folder| own(folder, "/proctor/run", true)));
+            all.iter().chain(&spec.mounts).map(bind).collect()
+        }
+        OwnFiles::Volume => {
+            let folders = spec.mounts.iter().filter(|mount| mount.host.is_dir());
+            let mut mounts = vec![volume("/proctor")];
+            mounts.extend(folders.map(|mount| volume(&mount.inside)));
+            mounts
+        }
+    }
+}
+
+fn bind(mount: &Mount) -> EngineMount {
+    EngineMount {
+        typ: Some(MountType::BIND),
+        source: Some(mount.host.display().to_string()),
+        target: Some(mount.inside.clone()),
+        read_only: Some(mount.read_only),
+        ..Default::default()
+    }
+}
+
+/// A volume without a name, which goes with its container.
+fn volume(inside: &str) -> EngineMount {
+    EngineMount {
+        typ: Some(MountType::VOLUME),
+        target: Some(inside.to_owned()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,117 @@
+//! An engine on another machine, through the `ssh` program: a socket here that leads to the socket there.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proctor_process::{Command, Event, Process, Stdin, Supervisor};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::EngineError;
+
+/// How long ssh may take to log in.
+const LOGIN: Duration = Duration::from_secs(30);
+
+/// The most that is kept of what ssh complains about.
+const COMPLAINT: usize = 4096;
+
+/// A socket of this machine that leads to an engine elsewhere, as long as this lives.
+#[derive(Debug)]
+pub(super) struct Tunnel {
+    folder: TempDir,
+    _open: DropGuard,
+}
+
+/// Where a tunnel leads.
+pub(super) struct Destination<'a> {
+    pub(super) target: &'a str,
+    pub(super) port: Option<u16>,
+    pub(super) socket: &'a Path,
+}
+
+impl Tunnel {
+    /// Starts ssh and waits until its socket is there.
+    pub(super) async fn open(
+        to: &Destination<'_>,
+        supervisor: &Supervisor,
+        env: &[(String, String)],
+        tasks: &TaskTracker,
+    ) -> Result<Self, EngineError> {
+        let unreachable = |reason: String| EngineError::Unreachable {
+            address: format!("ssh://{}", to.target),
+            reason,
+        };
+        let folder = TempDir::with_prefix("proctor-ssh-");
+        let folder = folder.map_err(|error| unreachable(error.to_string()))?;
+        let socket = folder.path().join("docker.sock");
+        let command = command(to, &socket, env);
+        let process = Process::spawn(command, supervisor).await;
+        let process = process.map_err(|error| unreachable(error.to_string()))?;
+        let closed = CancellationToken::new();
+        let ssh = tasks.spawn(run(process, closed.clone()));
+        let open = closed.drop_guard();
+        let deadline = Instant::now() + LOGIN;
+        while !socket.exists() {
+            if ssh.is_finished() {
+                return Err(unreachable(ssh.await.unwrap_or_default()));
+            }
+            if Instant::now() >= deadline {
+                return Err(unreachable(format!("ssh took longer than {LOGIN:?}")));
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(Self {
+            folder,
+            _open: open,
+        })
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.path().join("docker.sock")
+    }
+}
+
+fn command(to: &Destination<'_>, socket: &Path, env: &[(String, String)]) -> Command {
+    let mut command = Command::new("ssh", "/");
+    let port = to.port.map(|port| format!("-p{port}"));
+    let forward = format!("{}:{}", socket.display(), to.socket.display());
+    let fixed = ["-N", "-T", "-oBatchMode=yes", "-oExitOnForwardFailure=yes"];
+    command.args = fixed.iter().map(Into::into).collect();
+    // A lost connection must show, and not look like an engine that thinks.
+    command.args.push("-oServerAliveInterval=15".into());
+    command.args.extend(port.map(Into::into));
+    let rest = [
+        "-L".to_owned(),
+        forward,
+        "--".to_owned(),
+        to.target.to_owned(),
+    ];
+    command.args.extend(rest.map(Into::into));
+    let env = env.iter().map(|(key, value)| (key.into(), value.into()));
+    command.env = env.collect();
+    command.stdin = Stdin::Null;
+    command
+}
+
+/// Keeps ssh until the tunnel is dropped; the last that it said.
+async fn run(mut process: Process, closed: CancellationToken) -> String {
+    let mut said = Vec::new();
+    let mut is_closed = false;
+    loop {
+        tokio::select! {
+            event = process.next() => match event {
+                Event::Output { bytes, .. } => {
+                    let room = COMPLAINT.saturating_sub(said.len());
+                    said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                }
+                Event::Ended(_) => return String::from_utf8_lossy(&said).trim().to_owned(),
+            },
+            () = closed.cancelled(), if !is_closed => {
+                is_closed = true;
+                process.end(proctor_process::EndReason::Asked);
+            }
+        }
+    }
+}

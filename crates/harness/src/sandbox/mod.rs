@@ -1,0 +1,3 @@
+//! Where trials execute when not on this machine's own file system.
+
+pub mod docker;

@@ -1,0 +1,160 @@
+//! What the first process of a container is told to run, and what it says about it in the end.
+//!
+//! Both are JSON files, because files reach every engine: by a mount, or in an archive.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Leak, Status, Usage};
+
+/// The argument that makes an executable act as the first process of a container.
+pub const INIT: &str = "__init";
+
+/// Where the first process of a container finds its [`Job`].
+pub const JOB_FILE: &str = "/proctor/job/job.json";
+
+/// Where it leaves its [`JobReport`].
+pub const REPORT_FILE: &str = "/proctor/report.json";
+
+/// One command to run in a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The program, looked up in the `PATH` of [`Job::env`], and its arguments.
+    pub argv: Vec<String>,
+    /// The complete environment. Only a missing `HOME` is added, as engines do, if [`Job::user`] has one.
+    pub env: BTreeMap<String, String>,
+    /// The working directory; it must exist.
+    pub cwd: String,
+    /// Who runs it, as images write it: a name or number, and optionally a group after a colon. Needs a container
+    /// that was started as root; `None` is whoever the container was started as.
+    pub user: Option<String>,
+    /// What it reads.
+    pub input: JobInput,
+    /// A terminal for stdout and stderr; pipes if `None`.
+    pub terminal: Option<TerminalSize>,
+    /// Ways out of the container.
+    pub relays: Vec<Relay>,
+    /// Another command that is kept running beside it, such as the entry point of the image. Its output goes nowhere.
+    pub service: Option<Vec<String>>,
+    /// After this time it is ended even if nobody outside asks for that.
+    pub wall: Option<Duration>,
+    /// The time between SIGTERM and SIGKILL.
+    pub term_grace: Duration,
+    /// The time that processes left behind may go on after the exit of the main one.
+    pub leak_grace: Duration,
+}
+
+/// What a [`Job`] reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobInput {
+    /// Nothing: `/dev/null`.
+    Null,
+    /// The stdin of the container.
+    Container,
+}
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Its width.
+    pub columns: u16,
+    /// Its height.
+    pub rows: u16,
+}
+
+/// A port in the container from which every connection is carried on to a Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relay {
+    /// Where to listen, on loopback.
+    pub listen: SocketAddr,
+    /// The socket, as seen from inside the container.
+    pub socket: PathBuf,
+}
+
+/// What became of a [`Job`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobReport {
+    /// Why it could not be started; everything else is empty then.
+    pub failure: Option<JobFailure>,
+    /// How the main process ended; `None` if that was never known.
+    pub status: Option<Status>,
+    /// Why it was ended from within.
+    pub ended_by: Option<InitEnd>,
+    /// From start to end of the main process.
+    pub duration: Duration,
+    /// Processes that outlived the main one by more than their grace.
+    pub leaked: Vec<Leak>,
+    /// CPU time and memory of the processes.
+    pub usage: Option<Usage>,
+    /// The most memory the whole container held at one time, file cache included.
+    pub peak_memory_bytes: Option<u64>,
+    /// How often the kernel killed a process because the container was out of memory.
+    pub oom_kills: Option<u64>,
+}
+
+/// Why the first process ended a [`Job`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InitEnd {
+    /// [`Job::wall`] was over.
+    Wall,
+    /// A signal came from outside the container.
+    Signal,
+}
+
+/// Why a [`Job`] could not be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum JobFailure {
+    /// The job is missing or not understood.
+    #[error("the job cannot be read: {reason}")]
+    Job {
+        /// What was wrong.
+        reason: String,
+    },
+    /// No such file, or no such name in `PATH`.
+    #[error("program {program:?} not found in the container")]
+    ProgramNotFound {
+        /// As given.
+        program: String,
+    },
+    /// There is such a file, but it may not be executed.
+    #[error("{path} is not executable in the container")]
+    NotExecutable {
+        /// The file that was found.
+        path: String,
+    },
+    /// The working directory is missing.
+    #[error("working directory {cwd} does not exist in the container")]
+    CwdMissing {
+        /// As given.
+        cwd: String,
+    },
+    /// The image does not know this user or group.
+    #[error("there is no user {user:?} in the container")]
+    UserUnknown {
+        /// As given.
+        user: String,
+    },
+    /// The port of a relay cannot be listened on.
+    #[error("cannot listen on {listen} in the container: {reason}")]
+    Relay {
+        /// As given.
+        listen: SocketAddr,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The operating system refused to execute the program.
+    #[error("cannot start {program:?} in the container: {reason}")]
+    Start {
+        /// As given.
+        program: String,
+        /// What it said.
+        reason: String,
+    },
+}

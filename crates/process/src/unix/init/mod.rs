@@ -1,0 +1,243 @@
+//! The first process of a container: it runs one [`Job`], carries connections out, takes leave of orphans, ends
+//! everybody when asked, and leaves a report. With its exit the kernel ends whatever else is in the container.
+
+mod cgroup;
+mod relay;
+mod start;
+mod user;
+
+use std::fs;
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait};
+
+use self::start::Started;
+use super::signals::{ChildSignals, usage_of_children};
+use super::tree;
+use crate::{InitEnd, JOB_FILE, Job, JobFailure, JobReport, Leak, REPORT_FILE, Status};
+
+/// How long killed processes are waited for. Those of other users may not heed us; they end with us.
+const VANISH: Duration = Duration::from_millis(200);
+
+/// How long the terminal may take to pass on its last bytes.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// The exit code if the job could not be started; the report says why.
+const NOT_STARTED: u8 = 125;
+
+/// Acts as the first process of a container until its job is done.
+pub(crate) fn init() -> ExitCode {
+    // Elsewhere, signals to everybody would hit the whole machine.
+    if !getpid().is_init() {
+        return ExitCode::FAILURE;
+    }
+    let (report, code) = match prepare().and_then(|(job, signals)| run(job, signals)) {
+        Ok(report) => {
+            let code = report.status.map_or(u8::MAX, exit_code);
+            (report, code)
+        }
+        Err(failure) => {
+            let failure = Some(failure);
+            let report = JobReport {
+                failure,
+                ..JobReport::default()
+            };
+            (report, NOT_STARTED)
+        }
+    };
+    // If it cannot be written, the engine still tells the exit code.
+    let _ = leave(&report);
+    ExitCode::from(code)
+}
+
+fn prepare() -> Result<(Job, ChildSignals), JobFailure> {
+    let failed = |reason: String| JobFailure::Job { reason };
+    let job = fs::read(JOB_FILE).map_err(|error| failed(error.to_string()))?;
+    let job = serde_json::from_slice(&job).map_err(|error| failed(error.to_string()))?;
+    let asked = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+    let signals = ChildSignals::take_over(&asked).map_err(|error| failed(error.to_string()))?;
+    Ok((job, signals))
+}
+
+fn run(job: Job, signals: ChildSignals) -> Result<JobReport, JobFailure> {
+    let relays = relay::listen(&job.relays)?;
+    let started = start::start(&job)?;
+    // Threads only now: between fork and exec nobody else may hold a lock.
+    relay::serve(relays);
+    let now = Instant::now();
+    let until = job.wall.and_then(|wall| now.checked_add(wall));
+    let watch = Watch {
+        job,
+        signals,
+        began: now,
+        end: None,
+        phase: Phase::Running { until },
+        ended_by: None,
+        leaked: Vec::new(),
+        started,
+    };
+    Ok(watch.run())
+}
+
+/// Writes the report. Nobody else is alive who could write to it now.
+fn leave(report: &JobReport) -> io::Result<()> {
+    fs::write(REPORT_FILE, serde_json::to_vec(report)?)
+}
+
+fn exit_code(status: Status) -> u8 {
+    let code = match status {
+        Status::Code(code) => code,
+        Status::Signal(signal) => 128 + signal,
+    };
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+/// A job that runs.
+struct Watch {
+    job: Job,
+    signals: ChildSignals,
+    began: Instant,
+    /// How and when the main process ended.
+    end: Option<(Status, Duration)>,
+    phase: Phase,
+    ended_by: Option<InitEnd>,
+    leaked: Vec<Leak>,
+    started: Started,
+}
+
+/// Where the job stands.
+enum Phase {
+    /// The main process runs, and may do so until then.
+    Running { until: Option<Instant> },
+    /// TERM has been sent; KILL follows then.
+    Terminating { kill_at: Instant },
+    /// The main process is gone, others are not; KILL follows then.
+    Lingering { kill_at: Instant },
+}
+
+impl Watch {
+    fn run(mut self) -> JobReport {
+        while self.anyone_left() {
+            let deadline = match self.phase {
+                Phase::Running { until } => until,
+                Phase::Terminating { kill_at } | Phase::Lingering { kill_at } => Some(kill_at),
+            };
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                match self.phase {
+                    Phase::Running { .. } => self.terminate(InitEnd::Wall),
+                    Phase::Terminating { .. } | Phase::Lingering { .. } => break,
+                }
+            }
+            wait_for(&self.signals, deadline);
+            while let Some(received) = self.signals.next() {
+                // Whoever is inside the container cannot end it by asking us.
+                if received.signal != libc::SIGCHLD && received.sender == 0 {
+                    self.terminate(InitEnd::Signal);
+                }
+            }
+        }
+        self.finish()
+    }
+
+    /// Takes leave of the dead; says whether anybody but the service is left.
+    fn anyone_left(&mut self) -> bool {
+        self.reap() && (self.end.is_none() || !self.living().is_empty())
+    }
+
+    /// Takes leave of the dead; says whether anybody is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.started.main => self.main_ended(status),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_no_child) => return false,
+            }
+        }
+    }
+
+    fn main_ended(&mut self, status: WaitStatus) {
+        let status = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Status::Code(code),
+            (None, Some(signal)) => Status::Signal(signal),
+            (None, None) => return,
+        };
+        self.end = Some((status, self.began.elapsed()));
+        if matches!(self.phase, Phase::Running { .. }) {
+            let kill_at = Instant::now() + self.job.leak_grace;
+            self.phase = Phase::Lingering { kill_at };
+        }
+    }
+
+    fn living(&self) -> Vec<Leak> {
+        tree::living_outside(getpid(), self.started.service)
+    }
+
+    fn terminate(&mut self, why: InitEnd) {
+        let grace = match self.phase {
+            Phase::Running { .. } => self.job.term_grace,
+            // It ended by itself; what it left behind had its time.
+            Phase::Lingering { .. } => Duration::ZERO,
+            Phase::Terminating { .. } => return,
+        };
+        if self.end.is_none() {
+            self.ended_by = Some(why);
+        }
+        self.phase = Phase::Terminating {
+            kill_at: Instant::now() + grace,
+        };
+        signal_everyone(Signal::TERM);
+        // The stopped could not heed it.
+        signal_everyone(Signal::CONT);
+    }
+
+    /// Ends whoever is left and says how it all went.
+    fn finish(mut self) -> JobReport {
+        if self.end.is_some() {
+            self.leaked = self.living();
+        }
+        let until = Instant::now() + VANISH;
+        signal_everyone(Signal::KILL);
+        while self.reap() && Instant::now() < until {
+            wait_for(&self.signals, Some(until));
+            while self.signals.next().is_some() {}
+            signal_everyone(Signal::KILL);
+        }
+        if let Some(terminal) = self.started.terminal.take() {
+            terminal.drain(DRAIN);
+        }
+        JobReport {
+            failure: None,
+            status: self.end.map(|(status, _)| status),
+            ended_by: self.ended_by,
+            duration: self
+                .end
+                .map_or_else(|| self.began.elapsed(), |(_, duration)| duration),
+            leaked: self.leaked,
+            usage: usage_of_children(),
+            peak_memory_bytes: cgroup::peak_memory(),
+            oom_kills: cgroup::oom_kills(),
+        }
+    }
+}
+
+/// A signal to every process of the container but this one.
+fn signal_everyone(signal: Signal) {
+    let everyone = Pid::INIT;
+    if getpid() == everyone {
+        // The group of process 1 stands for all processes.
+        let _ = kill_process_group(everyone, signal);
+    }
+}
+
+/// Waits for a signal, until then at the longest.
+fn wait_for(signals: &ChildSignals, until: Option<Instant>) {
+    let longest = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
+    // An interruption is as good as a signal: everything is looked at again.
+    let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], longest.as_ref());
+}

@@ -1,0 +1,170 @@
+//! Starts the processes of a job: own session, own terminal, another user.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, ioctl_tiocsctty, setsid};
+
+use super::super::pty::{self, Pty};
+use super::super::{find, signals};
+use super::user::{self, User};
+use crate::{Error, Job, JobFailure, JobInput};
+
+/// Makes the kernel choose the job's processes, not us, when the container is out of memory.
+const KILL_FIRST: &str = "500";
+
+/// What runs.
+pub(super) struct Started {
+    pub(super) main: Pid,
+    /// The service, which leads a session of its own.
+    pub(super) service: Option<Pid>,
+    pub(super) terminal: Option<TerminalCopy>,
+}
+
+pub(super) fn start(job: &Job) -> Result<Started, JobFailure> {
+    let user = job.user.as_deref().map(user::find).transpose()?;
+    let failed = |source: io::Error| JobFailure::Start {
+        program: job.argv.first().cloned().unwrap_or_default(),
+        reason: source.to_string(),
+    };
+    let mut main = prepare(job, &job.argv, user.as_ref())?;
+    if job.input == JobInput::Null {
+        main.stdin(Stdio::null());
+    }
+    let pty = job.terminal.map(|size| pty::open(size.columns, size.rows));
+    let pty = pty.transpose().map_err(failed)?;
+    if let Some(Pty { terminal, .. }) = &pty {
+        if let Some(user) = &user {
+            let _ = std::os::unix::fs::fchown(terminal, Some(user.id), None);
+        }
+        let clone = || terminal.try_clone().map_err(failed);
+        main.stdout(clone()?).stderr(clone()?);
+    }
+    let own = match pty {
+        Some(_) => OwnTerminal::Stdout,
+        None => OwnTerminal::None,
+    };
+    enter(&mut main, user, own);
+    let service = job.service.as_ref().map(|argv| start_service(job, argv));
+    let service = service.transpose()?;
+    let main = spawn(main).map_err(failed)?;
+    let terminal = pty.map(|pty| TerminalCopy::start(pty.controller));
+    Ok(Started {
+        main,
+        service,
+        terminal,
+    })
+}
+
+fn start_service(job: &Job, argv: &[String]) -> Result<Pid, JobFailure> {
+    let user = job.user.as_deref().map(user::find).transpose()?;
+    let mut command = prepare(job, argv, user.as_ref())?;
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    enter(&mut command, user, OwnTerminal::None);
+    spawn(command).map_err(|source| JobFailure::Start {
+        program: argv.first().cloned().unwrap_or_default(),
+        reason: source.to_string(),
+    })
+}
+
+fn spawn(mut command: Command) -> io::Result<Pid> {
+    let child = command.spawn()?;
+    Ok(Pid::from_raw(child.id().cast_signed()).expect("a child has a positive id"))
+}
+
+/// The command without its streams.
+fn prepare(job: &Job, argv: &[String], user: Option<&User>) -> Result<Command, JobFailure> {
+    let cwd = Path::new(&job.cwd);
+    if !cwd.is_dir() {
+        return Err(JobFailure::CwdMissing {
+            cwd: job.cwd.clone(),
+        });
+    }
+    let name = argv.first().cloned().unwrap_or_default();
+    let mut wanted = crate::Command::new(&name, cwd);
+    let env = job
+        .env
+        .iter()
+        .map(|(key, value)| (key.into(), value.into()));
+    wanted.env = env.collect();
+    let program = find::program(&wanted, cwd).map_err(|error| match error {
+        Error::NotExecutable { path } => JobFailure::NotExecutable {
+            path: path.to_string_lossy().into_owned(),
+        },
+        _ => JobFailure::ProgramNotFound {
+            program: name.clone(),
+        },
+    })?;
+    #[expect(clippy::disallowed_methods, reason = "this is where processes start")]
+    let mut command = Command::new(program);
+    command
+        .arg0(name)
+        .args(argv.get(1..).unwrap_or_default())
+        .env_clear();
+    if let Some(home) = user.and_then(|user| user.home.as_ref()) {
+        command.env("HOME", home);
+    }
+    command.envs(&job.env).current_dir(cwd);
+    Ok(command)
+}
+
+/// Whether stdout is to be the controlling terminal.
+#[derive(Clone, Copy, PartialEq)]
+enum OwnTerminal {
+    None,
+    Stdout,
+}
+
+fn enter(command: &mut Command, user: Option<User>, terminal: OwnTerminal) {
+    // SAFETY: there is a single thread yet, so that nobody else can hold a lock or be in the allocator at the
+    // fork; the closure touches no state that it shares with this process.
+    #[expect(unsafe_code, reason = "session and user change between fork and exec")]
+    unsafe {
+        command.pre_exec(move || {
+            setsid()?;
+            if terminal == OwnTerminal::Stdout {
+                ioctl_tiocsctty(rustix::stdio::stdout())?;
+            }
+            // Refused in some containers, which costs nothing but a good choice.
+            let _ = std::fs::write("/proc/self/oom_score_adj", KILL_FIRST);
+            if let Some(user) = &user {
+                signals::become_user(user.id, user.group, &user.groups)?;
+            }
+            signals::unblock()
+        });
+    }
+}
+
+/// Copies what is written to a terminal to our own stdout.
+pub(super) struct TerminalCopy {
+    thread: JoinHandle<()>,
+}
+
+impl TerminalCopy {
+    fn start(controller: OwnedFd) -> Self {
+        let thread = std::thread::spawn(move || {
+            let mut from = File::from(controller);
+            let Ok(to) = rustix::stdio::stdout().try_clone_to_owned() else {
+                return;
+            };
+            // Ends with an error when nobody has the terminal open any more, as terminals do.
+            let _ = io::copy(&mut from, &mut File::from(to));
+        });
+        Self { thread }
+    }
+
+    /// Waits for the last bytes, but not for ever: somebody may be left whom we could not kill.
+    pub(super) fn drain(self, longest: Duration) {
+        let until = Instant::now() + longest;
+        while !self.thread.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
