@@ -3,6 +3,7 @@
 use camino::Utf8PathBuf;
 use proctor_harness::{
     config::{Settings, is_suite},
+    control::Control,
     event::RunEvent,
     host::Host,
     runner::{Run, Workspaces},
@@ -47,7 +48,9 @@ fn run_cases(
 ) -> Result<Exit, CliError> {
     let plans = super::load(paths, host, settings)?;
     let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
+    let control = Control::default();
     let run = Run {
+        control: &control,
         plans: &plans,
         workspace_dir: settings
             .workspace_dir

@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{ResolvedSuite, Settings, load_suite},
+    control::Control,
     event::RunEvent,
     host::Host,
     plan::{Filter, SuitePlan},
@@ -37,8 +38,11 @@ pub fn run(
         return dry_run(&plan);
     }
     let text = fs_err::read_to_string(host.cwd.join(path))?;
+    let control = Control::default();
     let run = SuiteRun {
+        control: &control,
         plan: &plan,
+        suite_file: path,
         suite_text: &text,
         host,
         results_dir: &suite.results_dir,

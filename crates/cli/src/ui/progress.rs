@@ -165,7 +165,10 @@ impl State {
     /// Take an event in; give the line to show for it.
     fn take(&mut self, event: &RunEvent<'_>) -> Option<String> {
         let line = match event {
-            RunEvent::RunStarted { .. } => return None,
+            RunEvent::RunStarted { .. }
+            | RunEvent::SessionStarted { .. }
+            | RunEvent::ToolAnswered { .. }
+            | RunEvent::Thought(_) => return None,
             RunEvent::TrialStarted(name) => {
                 self.trial = format!("{} on {}", name.agent, name.task);
                 self.started = Instant::now();
@@ -181,7 +184,9 @@ impl State {
                     Phase::Judging => "judging".to_owned(),
                 }
             }
-            RunEvent::ToolUsed { tool, arguments } => {
+            RunEvent::ToolUsed {
+                tool, arguments, ..
+            } => {
                 self.doing = format!("{tool} {}", target(*arguments).unwrap_or_default());
                 self.doing.clone()
             }
