@@ -90,6 +90,17 @@ pub enum Phase {
     Judging,
 }
 
+impl Phase {
+    /// The word used in files and on the screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Preparing => "preparing",
+            Phase::Running => "running",
+            Phase::Judging => "judging",
+        }
+    }
+}
+
 /// Who is told.
 pub type Listener<'a> = dyn Fn(&RunEvent<'_>) + Send + Sync + 'a;
 

@@ -190,7 +190,8 @@ impl RunWatch {
 }
 
 impl TrialView {
-    fn waiting(number: usize, folder: Utf8PathBuf) -> TrialView {
+    /// A trial that has not begun and of which only the folder is known.
+    pub fn waiting(number: usize, folder: Utf8PathBuf) -> TrialView {
         TrialView {
             number,
             agent: String::new(),
