@@ -102,7 +102,7 @@ pub fn lines(
 fn head(columns: &Columns) -> Line<'static> {
     let text = [
         fit("  trial", columns.name + 2),
-        fit("state", columns.state),
+        fit(" state", columns.state),
         fit_right("time", columns.elapsed),
         fit_right("tokens", columns.tokens),
         fit_right("cost", columns.cost),

@@ -1,10 +1,12 @@
 //! A run in one line: how much is done, what it used, and how long the rest may take.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use proctor_harness::{
     store::TrialStatus,
     usage::Usd,
-    watch::{RunView, TrialState},
+    watch::{RunView, TrialState, TrialView},
 };
 
 use super::text::{clock, short};
@@ -79,21 +81,37 @@ impl Totals {
 }
 
 /// How long the rest takes, if it goes on as it went so far: nothing is known before a trial ended.
+/// Agents differ, so each trial is taken to last as its agent's others did.
 fn left(run: &RunView, totals: &Totals, now: Timestamp) -> Option<u64> {
-    let ended = run
-        .trials
-        .iter()
-        .filter(|trial| matches!(trial.state, TrialState::Ended(..)))
-        .filter_map(|trial| trial.duration_ms);
-    let (count, sum) = ended.fold((0, 0), |(count, sum), ms| (count + 1, sum + ms));
-    let mean = sum.checked_div(count)?;
-    let active = run
-        .trials
-        .iter()
-        .filter(|trial| matches!(trial.state, TrialState::Active(_)))
-        .filter_map(|trial| trial.elapsed_ms(now))
-        .map(|elapsed| mean.saturating_sub(elapsed));
-    let waiting = totals.expected.saturating_sub(totals.ended + totals.active) as u64;
-    let work = active.sum::<u64>() + waiting * mean;
+    let mut known: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut longest = 0;
+    for trial in &run.trials {
+        match (trial.state, trial.elapsed_ms(now)) {
+            (TrialState::Ended(..), Some(ms)) => {
+                let (count, sum) = known.entry(&trial.agent).or_default();
+                *count += 1;
+                *sum += ms;
+            }
+            (TrialState::Active(_), Some(ms)) => longest = longest.max(ms),
+            _ => {}
+        }
+    }
+    let (count, sum) = known
+        .values()
+        .fold((0, 0), |(count, sum), (more, ms)| (count + more, sum + ms));
+    // What is under way already took that long.
+    let other = sum.checked_div(count)?.max(longest);
+    let lasts = |trial: &TrialView| {
+        known
+            .get(trial.agent.as_str())
+            .map_or(other, |(count, sum)| sum / count)
+    };
+    let work = run.trials.iter().map(|trial| match trial.state {
+        TrialState::Waiting => lasts(trial),
+        TrialState::Active(_) => lasts(trial).saturating_sub(trial.elapsed_ms(now).unwrap_or(0)),
+        _ => 0,
+    });
+    let unseen = totals.expected.saturating_sub(run.trials.len()) as u64;
+    let work = work.sum::<u64>() + unseen * other;
     Some(work / totals.active.max(1) as u64)
 }
