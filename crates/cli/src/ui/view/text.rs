@@ -137,7 +137,8 @@ pub fn line(event: &Event) -> Option<String> {
         Event::Ended(ended) => {
             let mut text = format!("{} ({})", ended.status.as_str(), ended.outcome.as_str());
             if let Some(files) = ended.files_changed {
-                let _ = write!(text, ", {files} files changed");
+                let noun = if files == 1 { "file" } else { "files" };
+                let _ = write!(text, ", {files} {noun} changed");
             }
             if let Some(cost) = ended.cost_usd {
                 let _ = write!(text, ", ${:.4}", cost.dollars());
