@@ -26,7 +26,7 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Write a test case to start from
     Init(InitArgs),
-    /// List the agents and evaluators that there are
+    /// List the agents and evaluators that there are, or the runs on record
     List(ListArgs),
     /// Tell what is installed, which version, and whether it is logged in
     Doctor(DoctorArgs),
@@ -34,6 +34,12 @@ pub enum Command {
     Schema(SchemaArgs),
     /// Tell how far a run of a suite is, and what came of it
     Status(StatusArgs),
+    /// Watch a run from another terminal, while it runs or afterwards
+    Watch(WatchArgs),
+    /// Play a trial's session back
+    Replay(ReplayArgs),
+    /// Remove workspaces, runs, and what dead runs left behind
+    Clean(CleanArgs),
     /// Work with tasks
     Task(TaskArgs),
     /// Work with agents' logs
@@ -65,6 +71,12 @@ pub struct RunArgs {
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
+    /// Show the run in the live view; on a terminal that is so for more than one trial
+    #[arg(long, conflicts_with = "no_tui")]
+    pub tui: bool,
+    /// Show lines instead of the live view
+    #[arg(long)]
+    pub no_tui: bool,
     #[command(flatten)]
     pub suite: SuiteArgs,
 }
@@ -148,6 +160,27 @@ pub struct InitArgs {
 /// `proctor list`.
 #[derive(Debug, Parser)]
 pub struct ListArgs {
+    /// What to list.
+    #[command(subcommand)]
+    pub what: Option<ListCommand>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to list.
+#[derive(Debug, Subcommand)]
+pub enum ListCommand {
+    /// List the runs on record, newest first
+    Runs(ListRunsArgs),
+}
+
+/// `proctor list runs`.
+#[derive(Debug, Parser)]
+pub struct ListRunsArgs {
+    /// The folder of results; `results` and `.proctor` when left out
+    #[arg(value_name = "DIR")]
+    pub dir: Option<Utf8PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -192,6 +225,77 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `proctor watch`.
+#[derive(Debug, Parser)]
+pub struct WatchArgs {
+    /// The folder of a run, or its id
+    #[arg(value_name = "RUN", default_value = "results/latest")]
+    pub run: Utf8PathBuf,
+    /// Print lines instead of the view
+    #[arg(long)]
+    pub no_tui: bool,
+}
+
+/// `proctor replay`.
+#[derive(Debug, Parser)]
+pub struct ReplayArgs {
+    /// The folder of a trial
+    #[arg(value_name = "TRIAL")]
+    pub trial: Utf8PathBuf,
+    /// How many times as fast as it was; lines come at once when left out
+    #[arg(long, value_name = "N", value_parser = speed)]
+    pub speed: Option<f64>,
+    /// Print lines instead of the view
+    #[arg(long)]
+    pub no_tui: bool,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text
+        .parse()
+        .ok()
+        .filter(|speed| (0.01..=10_000.0).contains(speed));
+    speed.ok_or_else(|| "a number from 0.01 to 10000".to_owned())
+}
+
+/// `proctor clean`.
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "Without RUN, --older-than or --workspaces only what dead runs left in the temporary folder goes. A run that is running is never touched."
+)]
+pub struct CleanArgs {
+    /// Runs to remove: folders, or ids
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<Utf8PathBuf>,
+    /// Remove runs that were started longer ago: 90m, 12h, 7d, 2w
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub older_than: Option<std::time::Duration>,
+    /// Remove only the kept workspaces; records and artifacts stay
+    #[arg(long)]
+    pub workspaces: bool,
+    /// Show what would go, and remove nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn age(text: &str) -> Result<std::time::Duration, String> {
+    let unit = text.chars().last().and_then(|unit| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(24 * 3600),
+        'w' => Some(7 * 24 * 3600),
+        _ => None,
+    });
+    let number = text.get(..text.len().saturating_sub(1));
+    let number = number.and_then(|number| number.parse::<u64>().ok());
+    let seconds = unit
+        .zip(number)
+        .and_then(|(unit, number)| number.checked_mul(unit));
+    let age = seconds.map(std::time::Duration::from_secs);
+    age.ok_or_else(|| "a whole number and s, m, h, d or w, such as 7d".to_owned())
 }
 
 /// `proctor task`.

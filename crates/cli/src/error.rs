@@ -2,8 +2,8 @@
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    check::CheckError, config::ConfigError, plan::NoMatch, store::TrialStatus, suite::SuiteError,
-    trial::TrialError,
+    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, store::TrialStatus,
+    suite::SuiteError, trial::TrialError,
 };
 
 /// How the program ends.
@@ -76,6 +76,24 @@ pub enum CliError {
     /// A task could not be checked.
     #[error(transparent)]
     Check(#[from] CheckError),
+    /// The live view was asked for where it cannot be.
+    #[error("--tui needs a terminal")]
+    NoTerminal,
+    /// A run is not there.
+    #[error("there is no run {run}")]
+    NoRun {
+        /// As it was named.
+        run: Utf8PathBuf,
+    },
+    /// A trial left no events.
+    #[error("there is no events.ndjson in {trial}")]
+    NoEvents {
+        /// Its folder.
+        trial: Utf8PathBuf,
+    },
+    /// Something could not be cleaned.
+    #[error(transparent)]
+    Clean(#[from] CleanError),
     /// A file is in the way.
     #[error("{path} is there already")]
     Exists {
@@ -118,7 +136,19 @@ impl CliError {
             CliError::Suite(SuiteError::Running { .. }) => {
                 Some("wait for it to end, or end it".to_owned())
             }
-            CliError::Check(_) | CliError::Suite(_) | CliError::Config(_) | CliError::Io(_) => None,
+            CliError::NoTerminal => Some("leave --tui out to see lines".to_owned()),
+            CliError::NoRun { .. } => Some("`proctor list runs` shows those on record".to_owned()),
+            CliError::NoEvents { .. } => {
+                Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
+            }
+            CliError::Clean(CleanError::Running { .. }) => {
+                Some("wait for it to end, or end it".to_owned())
+            }
+            CliError::Clean(_)
+            | CliError::Check(_)
+            | CliError::Suite(_)
+            | CliError::Config(_)
+            | CliError::Io(_) => None,
         }
     }
 

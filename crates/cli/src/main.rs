@@ -25,6 +25,9 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Schema(args) => commands::schema::schema(&args),
         Command::Status(args) => commands::status::status(&args),
+        Command::Watch(args) => commands::watch::watch(&args),
+        Command::Replay(args) => commands::replay::replay(&args),
+        Command::Clean(args) => commands::clean::clean(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
         },

@@ -86,17 +86,43 @@ fn claim(temp: &Utf8Path) -> io::Result<(Utf8PathBuf, File)> {
 
 /// Remove areas whose owner is dead: it can no longer hold their lock.
 fn sweep(temp: &Utf8Path) {
-    let entries = temp.read_dir_utf8().into_iter().flatten().flatten();
-    for entry in entries {
-        let lock = entry.path();
-        if entry.file_name().starts_with(PREFIX) && lock.extension() == Some(LOCK) {
-            // Held until the area is gone, so that two sweeps do not meet in it.
-            let Ok(file) = File::open(lock) else { continue };
-            if file.try_lock().is_ok() {
-                discard(lock);
-            }
-        }
+    for dead in dead(temp) {
+        dead.discard();
     }
+}
+
+/// An area whose owner is dead. Its lock is held, so that two sweeps do not meet in it.
+#[derive(Debug)]
+pub(crate) struct Dead {
+    lock: Utf8PathBuf,
+    _held: File,
+}
+
+impl Dead {
+    /// The area's folder.
+    pub(crate) fn path(&self) -> Utf8PathBuf {
+        self.lock.with_extension("")
+    }
+
+    /// Remove it.
+    pub(crate) fn discard(&self) {
+        discard(&self.lock);
+    }
+}
+
+/// The areas below `temp` whose owner is dead, one after the other.
+pub(crate) fn dead(temp: &Utf8Path) -> impl Iterator<Item = Dead> {
+    let entries = temp.read_dir_utf8().into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let lock = entry.into_path();
+        let name = lock.file_name()?;
+        if !name.starts_with(PREFIX) || lock.extension() != Some(LOCK) {
+            return None;
+        }
+        let held = File::open(&lock).ok()?;
+        held.try_lock().ok()?;
+        Some(Dead { lock, _held: held })
+    })
 }
 
 /// Remove an area, and then its lock. What cannot be removed now is swept by the next run.

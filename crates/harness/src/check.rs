@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{ConfigError, ResolvedCase},
+    control::Control,
     event::RunEvent,
     host::Host,
     plan::TrialPlan,
@@ -83,7 +84,9 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// The records of the same trial, run again and again.
     async fn trials(&self, plan: TrialPlan) -> Result<Vec<Record>, TrialError> {
+        let control = Control::default();
         let run = Run {
+            control: &control,
             plans: &[plan],
             host: self.host,
             workspace_dir: self.folder.to_owned(),

@@ -1,6 +1,7 @@
 //! What happens during a run, as one closed set of events between running and showing.
 
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::{
     evaluate::Verdict,
@@ -22,15 +23,35 @@ pub enum RunEvent<'a> {
     TrialStarted(TrialName<'a>),
     /// A trial enters its next phase.
     Phase(Phase),
+    /// Who is running, as soon as it is known.
+    SessionStarted {
+        /// The model, as the agent names it.
+        model: Option<&'a str>,
+        /// The agent's version.
+        version: Option<&'a str>,
+        /// The agent's own id of the session.
+        session_id: Option<&'a str>,
+    },
     /// The agent uses a tool; [`target`] tells on what.
     ToolUsed {
+        /// The call's id, to be found again in its answer.
+        id: Option<&'a str>,
         /// The tool.
         tool: &'a str,
         /// Its arguments.
         arguments: Text<'a>,
     },
+    /// A tool answered.
+    ToolAnswered {
+        /// The call that it answers.
+        id: &'a str,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
     /// The agent says something; [`first_line`] is what a progress line has room for.
     Said(Text<'a>),
+    /// The agent thinks something.
+    Thought(Text<'a>),
     /// What the agent has used so far.
     Tokens {
         /// Tokens in, cached ones included.
@@ -58,7 +79,8 @@ pub struct TrialName<'a> {
 }
 
 /// What a trial is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Fetching the repo, making the workspace.
     Preparing,
@@ -66,6 +88,17 @@ pub enum Phase {
     Running,
     /// The evaluators judge.
     Judging,
+}
+
+impl Phase {
+    /// The word used in files and on the screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Preparing => "preparing",
+            Phase::Running => "running",
+            Phase::Judging => "judging",
+        }
+    }
 }
 
 /// Who is told.
@@ -79,17 +112,36 @@ impl<'a> RunEvent<'a> {
     pub fn from_session(event: SessionEvent<'a>) -> Option<RunEvent<'a>> {
         match event {
             SessionEvent::ToolCall {
-                name, arguments, ..
+                id,
+                name,
+                arguments,
+                ..
             } => Some(RunEvent::ToolUsed {
+                id,
                 tool: name,
                 arguments,
             }),
+            SessionEvent::ToolResult { id, is_error, .. } => {
+                Some(RunEvent::ToolAnswered { id, is_error })
+            }
+            SessionEvent::Started {
+                model,
+                version,
+                session_id,
+            } => Some(RunEvent::SessionStarted {
+                model,
+                version,
+                session_id,
+            }),
             SessionEvent::Message {
                 role: Role::Assistant,
-                kind: MessageKind::Text,
+                kind,
                 content,
                 ..
-            } => Some(RunEvent::Said(content)),
+            } => Some(match kind {
+                MessageKind::Text => RunEvent::Said(content),
+                MessageKind::Thinking => RunEvent::Thought(content),
+            }),
             SessionEvent::Progress {
                 input_tokens,
                 output_tokens,
@@ -98,9 +150,7 @@ impl<'a> RunEvent<'a> {
                 output: output_tokens,
             }),
             SessionEvent::Note(note) => Some(RunEvent::Note(note)),
-            SessionEvent::Message { .. }
-            | SessionEvent::Started { .. }
-            | SessionEvent::ToolResult { .. } => None,
+            SessionEvent::Message { .. } => None,
         }
     }
 }
@@ -110,30 +160,48 @@ pub fn first_line(text: Text<'_>) -> String {
     plain(text).map_or_else(String::new, |text| shorten(&text))
 }
 
+/// The arguments that usually say what a tool is used on. Whatever else a call carries (a whole
+/// file, often) is skipped and not built.
+#[derive(Deserialize)]
+struct Telling<'a> {
+    #[serde(borrow)]
+    file_path: Option<&'a RawValue>,
+    path: Option<&'a RawValue>,
+    notebook_path: Option<&'a RawValue>,
+    command: Option<&'a RawValue>,
+    pattern: Option<&'a RawValue>,
+    url: Option<&'a RawValue>,
+    query: Option<&'a RawValue>,
+    description: Option<&'a RawValue>,
+    prompt: Option<&'a RawValue>,
+}
+
 /// What a tool is used on: the first of the arguments that usually say so.
 pub fn target(arguments: Text<'_>) -> Option<String> {
-    const TELLING: &[&str] = &[
-        "file_path",
-        "path",
-        "notebook_path",
-        "command",
-        "pattern",
-        "url",
-        "query",
-        "description",
-        "prompt",
-    ];
     match arguments {
         Text::Json(raw) => {
-            let value: Value = serde_json::from_str(raw).ok()?;
-            let text = TELLING.iter().find_map(|key| value.get(key)?.as_str())?;
-            Some(shorten(text))
+            let told: Telling<'_> = serde_json::from_str(raw).ok()?;
+            let in_order = [
+                told.file_path,
+                told.path,
+                told.notebook_path,
+                told.command,
+                told.pattern,
+                told.url,
+                told.query,
+                told.description,
+                told.prompt,
+            ];
+            let texts = in_order.into_iter().flatten();
+            let text = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();
+            texts.filter_map(text).next().map(|text| shorten(&text))
         }
         other => Some(shorten(&plain(other)?)),
     }
 }
 
-fn plain(text: Text<'_>) -> Option<String> {
+/// The text of a message, unescaped.
+pub(crate) fn plain(text: Text<'_>) -> Option<String> {
     match text {
         Text::Plain(text) => Some(text.to_owned()),
         Text::JsonString(raw) => serde_json::from_str(raw).ok(),

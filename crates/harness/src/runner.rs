@@ -5,10 +5,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    control::Control,
     event::{Listener, RunEvent},
     host::Host,
     plan::TrialPlan,
-    store::{self, Record, RunDir, StoreError, TrialStatus},
+    store::{self, EventWriter, Record, RunDir, StoreError, TrialStatus},
     tree,
     trial::{self, TrialError},
     usage::{Usage, Usd},
@@ -24,6 +25,8 @@ pub struct Run<'a> {
     pub workspace_dir: Utf8PathBuf,
     /// What becomes of the workspaces.
     pub workspaces: Workspaces,
+    /// What may be asked of the run while it goes on.
+    pub control: &'a Control,
 }
 
 /// What becomes of the workspaces of finished trials.
@@ -89,20 +92,39 @@ impl Run<'_> {
             run_dir: &run_dir.path,
             trials: self.plans.len(),
         });
+        let events = EventWriter::start().map_err(|source| {
+            TrialError::Folder(StoreError {
+                path: run_dir.path.clone(),
+                source,
+            })
+        })?;
         let mut trials = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
+            let cancel = self.control.token(number, cancel);
+            tokio::select! {
+                () = self.control.resumed() => {}
+                () = cancel.cancelled() => {}
+            }
             if cancel.is_cancelled() {
-                break;
+                continue;
             }
             let folder = self.trial_folder(&run_dir.path, number);
+            let log = events.trial(&folder);
+            let listener = |event: &RunEvent<'_>| {
+                log.take(event);
+                listener(event);
+            };
             let context = trial::Context {
                 host: self.host,
                 run_id: &run_dir.id,
                 folder: &folder,
-                listener,
-                cancel,
+                listener: &listener,
+                cancel: &cancel,
             };
-            match trial::run(plan, &context).await {
+            let ran = trial::run(plan, &context).await;
+            // Nothing is written any more to a folder that is about to go.
+            drop(log);
+            match ran {
                 Ok(record) => {
                     self.tidy(&folder)?;
                     trials.push(summary(&record, &folder));
@@ -117,7 +139,8 @@ impl Run<'_> {
                 }
             }
         }
-        let status = overall(&trials, cancel.is_cancelled());
+        let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
+        let status = overall(&trials, is_cancelled);
         Ok(RunSummary {
             run_id: run_dir.id.clone(),
             run_dir: run_dir.path.clone(),

@@ -10,28 +10,31 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    control::Control,
     event::RunEvent,
     host::Host,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
     runner::{RunSummary, TrialSummary, overall, summary},
-    store::{self, Meta, Record, RunDir, StoreError, TrialStatus},
+    store::{self, EventWriter, Meta, Record, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
 };
 
-const PLAN_FILE: &str = "plan.json";
-const SUMMARY_FILE: &str = "summary.json";
+pub(crate) const PLAN_FILE: &str = "plan.json";
+pub(crate) const SUMMARY_FILE: &str = "summary.json";
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Who is told, with the number of the trial in the plan.
+/// Who is told, with the number of the trial in the plan; what is no trial's comes with 0.
 pub type SuiteListener<'a> = dyn Fn(usize, &RunEvent<'_>) + Send + Sync + 'a;
 
 /// What to run, and how.
 pub struct SuiteRun<'a> {
     /// The trials.
     pub plan: &'a SuitePlan,
-    /// The suite's file, kept with the results.
+    /// The suite's file.
+    pub suite_file: &'a Utf8Path,
+    /// What stands in it, kept with the results.
     pub suite_text: &'a str,
     /// The machine.
     pub host: &'a Host,
@@ -41,25 +44,35 @@ pub struct SuiteRun<'a> {
     pub parallel: usize,
     /// How often a trial that failed for want of infrastructure is tried again.
     pub retries: u32,
+    /// What may be asked of the run while it goes on.
+    pub control: &'a Control,
 }
 
 /// What a run was meant to do, so that it can be resumed.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct KeptPlan {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct KeptPlan {
+    /// The suite's file, as it was named.
+    #[serde(default)]
+    pub(crate) suite: Option<String>,
     seed: u64,
-    trials: Vec<TrialKey>,
+    pub(crate) trials: Vec<TrialKey>,
 }
 
 /// Which trial.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct TrialKey {
-    agent: String,
-    task: String,
-    trial: u32,
+pub(crate) struct TrialKey {
+    pub(crate) agent: String,
+    pub(crate) task: String,
+    pub(crate) trial: u32,
 }
 
 impl KeptPlan {
-    fn read(run: &Utf8Path) -> Result<KeptPlan, SuiteError> {
+    /// Whether the same is to be run; the suite's file may have moved.
+    fn is_same(&self, other: &KeptPlan) -> bool {
+        self.seed == other.seed && self.trials == other.trials
+    }
+
+    pub(crate) fn read(run: &Utf8Path) -> Result<KeptPlan, SuiteError> {
         let kept = fs::read(run.join(PLAN_FILE)).ok();
         let kept = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         kept.ok_or_else(|| SuiteError::NoRun {
@@ -109,7 +122,7 @@ impl TrialKey {
     }
 
     /// The trial's folder in a run.
-    fn folder(&self, run: &Utf8Path) -> Utf8PathBuf {
+    pub(crate) fn folder(&self, run: &Utf8Path) -> Utf8PathBuf {
         run.join("trials")
             .join(&self.agent)
             .join(folder_name(&self.task))
@@ -177,7 +190,7 @@ impl SuiteRun<'_> {
         listener: &SuiteListener<'_>,
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
-        if KeptPlan::read(run)? != self.kept_plan() {
+        if !KeptPlan::read(run)?.is_same(&self.kept_plan()) {
             return Err(SuiteError::Changed {
                 run: run.to_owned(),
             });
@@ -195,12 +208,22 @@ impl SuiteRun<'_> {
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
         let stopped = Stopped::default();
+        let events = EventWriter::start().map_err(|source| StoreError {
+            path: run_dir.path.clone(),
+            source,
+        })?;
+        let started = RunEvent::RunStarted {
+            run_dir: &run_dir.path,
+            trials: self.plan.trials.len(),
+        };
+        listener(0, &started);
         let trials = self.plan.trials.iter().enumerate().map(|(number, plan)| {
             let job = Job {
                 run: self,
                 run_dir,
                 stopped: &stopped,
-                cancel,
+                events: &events,
+                cancel: self.control.token(number, cancel),
             };
             job.run(number, plan, listener)
         });
@@ -211,10 +234,11 @@ impl SuiteRun<'_> {
         }
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
         let missing = self.plan.trials.len() - done.len();
+        let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
         let summary = RunSummary {
             run_id: run_dir.id.clone(),
             run_dir: run_dir.path.clone(),
-            status: overall(&done, cancel.is_cancelled()),
+            status: overall(&done, is_cancelled),
             not_run: missing,
             trials: done,
         };
@@ -225,6 +249,7 @@ impl SuiteRun<'_> {
     fn kept_plan(&self) -> KeptPlan {
         let trials = self.plan.trials.iter().map(TrialKey::of);
         KeptPlan {
+            suite: Some(self.suite_file.to_string()),
             seed: self.plan.seed,
             trials: trials.collect(),
         }
@@ -254,7 +279,9 @@ struct Job<'a> {
     run: &'a SuiteRun<'a>,
     run_dir: &'a RunDir,
     stopped: &'a Stopped,
-    cancel: &'a CancellationToken,
+    events: &'a EventWriter,
+    /// Cancelled when the trial is, or the run.
+    cancel: CancellationToken,
 }
 
 impl Job<'_> {
@@ -271,6 +298,10 @@ impl Job<'_> {
         }
         let mut attempt = 0;
         loop {
+            tokio::select! {
+                () = self.run.control.resumed() => {}
+                () = self.cancel.cancelled() => {}
+            }
             if self.cancel.is_cancelled() || self.stopped.has(&plan.name) {
                 return Ok(None);
             }
@@ -299,13 +330,17 @@ impl Job<'_> {
         folder: &Utf8Path,
         listener: &SuiteListener<'_>,
     ) -> Result<Record, SuiteError> {
-        let listener = |event: &RunEvent<'_>| listener(number, event);
+        let events = self.events.trial(folder);
+        let listener = |event: &RunEvent<'_>| {
+            events.take(event);
+            listener(number, event);
+        };
         let context = trial::Context {
             host: self.run.host,
             run_id: &self.run_dir.id,
             folder,
             listener: &listener,
-            cancel: self.cancel,
+            cancel: &self.cancel,
         };
         let record = trial::run(plan, &context).await?;
         Meta::of(&record).write(folder)?;

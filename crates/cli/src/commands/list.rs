@@ -1,15 +1,75 @@
 //! `proctor list`.
 
-use proctor_harness::{agents::ADAPTERS, evaluate::EVALUATORS};
+use std::fmt::Write;
+
+use proctor_harness::{
+    agents::ADAPTERS,
+    evaluate::EVALUATORS,
+    runs::{self, RunListing},
+};
 use serde_json::json;
 
 use crate::{
-    args::ListArgs,
+    args::{ListArgs, ListCommand, ListRunsArgs},
     error::{CliError, Exit},
-    ui,
+    host, ui,
 };
 
 pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
+    match &args.what {
+        None => list_kinds(args),
+        Some(ListCommand::Runs(more)) => list_runs(more, args.json || more.json),
+    }
+}
+
+fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    let places = match &args.dir {
+        Some(dir) => vec![host.cwd.join(dir)],
+        None => super::places(&host)?,
+    };
+    let mut found: Vec<RunListing> = places.iter().flat_map(|place| runs::list(place)).collect();
+    found.sort_by_key(|run| std::cmp::Reverse(run.started_at));
+    if as_json {
+        ui::print_json(&found)?;
+        return Ok(Exit::Success);
+    }
+    if found.is_empty() {
+        ui::print("there is no run on record here\n")?;
+        return Ok(Exit::Success);
+    }
+    let mut text = format!(
+        "{:<28} {:<16} {:<20} {:<24} {:>11} {:>6} {:>6} {:>10} {:>9}\n",
+        "run", "started", "suite", "agents", "done", "passed", "failed", "not judged", "cost"
+    );
+    found.iter().for_each(|run| row(&mut text, run));
+    ui::print(&text)?;
+    Ok(Exit::Success)
+}
+
+fn row(text: &mut String, run: &RunListing) {
+    let started = run
+        .started_at
+        .map(|at| at.strftime("%Y-%m-%d %H:%M").to_string());
+    let agents: Vec<&str> = run.agents.iter().map(String::as_str).collect();
+    let cost = run.cost_usd.map(|cost| format!("${:.4}", cost.dollars()));
+    let _ = writeln!(
+        text,
+        "{:<28} {:<16} {:<20} {:<24} {:>11} {:>6} {:>6} {:>10} {:>9}{}",
+        run.name,
+        started.unwrap_or_default(),
+        run.suite.as_deref().unwrap_or("–"),
+        agents.join(", "),
+        format!("{}/{}", run.done, run.trials),
+        run.passed,
+        run.failed,
+        run.errors,
+        cost.unwrap_or_else(|| "–".to_owned()),
+        if run.is_running { "  running" } else { "" },
+    );
+}
+
+fn list_kinds(args: &ListArgs) -> Result<Exit, CliError> {
     let agents: Vec<(&str, &str)> = ADAPTERS
         .iter()
         .map(|adapter| (adapter.name(), adapter.summary()))

@@ -1,8 +1,11 @@
 //! `proctor run`.
 
+use std::sync::Arc;
+
 use camino::Utf8PathBuf;
 use proctor_harness::{
     config::{Settings, is_suite},
+    control::Control,
     event::RunEvent,
     host::Host,
     runner::{Run, Workspaces},
@@ -11,13 +14,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{RunArgs, SuiteArgs},
+    args::{Progress, RunArgs, SuiteArgs},
     error::{CliError, Exit},
     host, ui,
 };
 
 /// Where runs go when nobody says where.
-const DEFAULT_WORKSPACE_DIR: &str = ".proctor";
+pub(super) const DEFAULT_WORKSPACE_DIR: &str = ".proctor";
 
 /// The suite of a project.
 const DEFAULT_SUITE: &str = "proctor.yaml";
@@ -47,7 +50,9 @@ fn run_cases(
 ) -> Result<Exit, CliError> {
     let plans = super::load(paths, host, settings)?;
     let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
+    let control = Arc::new(Control::default());
     let run = Run {
+        control: &control,
         plans: &plans,
         workspace_dir: settings
             .workspace_dir
@@ -60,9 +65,9 @@ fn run_cases(
         },
         host,
     };
-    let progress = ui::Progress::new(args.progress, host);
-    let listener = |event: &RunEvent<'_>| progress.show(event);
     let cancel = CancellationToken::new();
+    let progress = progress(args, host, plans.len(), &control, &cancel)?;
+    let listener = |event: &RunEvent<'_>| progress.show(event);
     let summary = until_done(run.run(&listener, &cancel), &progress, &cancel)?;
     if args.json {
         ui::print_json(&summary)?;
@@ -70,6 +75,33 @@ fn run_cases(
         ui::report(&progress, &summary)?;
     }
     Ok(summary.status.into())
+}
+
+/// How a run is shown: in the view where somebody looks and there is more than one trial.
+pub(super) fn progress(
+    args: &RunArgs,
+    host: &Host,
+    trials: usize,
+    control: &Arc<Control>,
+    cancel: &CancellationToken,
+) -> Result<ui::Progress, CliError> {
+    let progress = ui::Progress::new(args.progress, host);
+    let is_smart =
+        !host.env.contains_key("CI") && host.env.get("TERM").is_some_and(|term| term != "dumb");
+    let is_usual = trials > 1 && is_smart && args.progress == Progress::Auto && !args.no_tui;
+    if !args.tui && !is_usual {
+        return Ok(progress);
+    }
+    if ui::is_possible() {
+        return Ok(progress.in_view(ui::Steering {
+            control: Arc::clone(control),
+            cancel: cancel.clone(),
+        }));
+    }
+    if args.tui {
+        return Err(CliError::NoTerminal);
+    }
+    Ok(progress)
 }
 
 /// See a run through: show progress, and stop it when a signal asks for that.
@@ -90,6 +122,7 @@ pub(super) fn until_done<T, E: Into<CliError>>(
                 () = signals.next() => {
                     if cancel.is_cancelled() {
                         // Asked twice: the supervisors see us go and take the agents along.
+                        progress.finish();
                         std::process::exit(130);
                     }
                     progress.interrupted();

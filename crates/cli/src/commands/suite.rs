@@ -1,8 +1,11 @@
 //! `proctor run` of a suite.
 
+use std::sync::Arc;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{ResolvedSuite, Settings, load_suite},
+    control::Control,
     event::RunEvent,
     host::Host,
     plan::{Filter, SuitePlan},
@@ -10,7 +13,7 @@ use proctor_harness::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::run::until_done;
+use super::run::{progress, until_done};
 use crate::{
     args::RunArgs,
     error::{CliError, Exit},
@@ -37,17 +40,20 @@ pub fn run(
         return dry_run(&plan);
     }
     let text = fs_err::read_to_string(host.cwd.join(path))?;
+    let control = Arc::new(Control::default());
     let run = SuiteRun {
+        control: &control,
         plan: &plan,
+        suite_file: path,
         suite_text: &text,
         host,
         results_dir: &suite.results_dir,
         parallel: options.parallel.map_or(suite.parallel, usize::from),
         retries: options.retry_infra,
     };
-    let progress = ui::Progress::new(args.progress, host);
-    let listener = |trial: usize, event: &RunEvent<'_>| progress.show_trial(trial, event);
     let cancel = CancellationToken::new();
+    let progress = progress(args, host, plan.trials.len(), &control, &cancel)?;
+    let listener = |trial: usize, event: &RunEvent<'_>| progress.show_trial(trial, event);
     let summary = match &options.resume {
         None => until_done(run.run(&listener, &cancel), &progress, &cancel)?,
         Some(run_dir) => {

@@ -2,9 +2,11 @@
 
 mod progress;
 mod report;
+mod view;
 
 pub use progress::Progress;
 pub use report::{report, suite_report};
+pub use view::{Steering, View, clock, is_possible, line, replay, tame};
 
 use std::{
     fmt::Write as _,

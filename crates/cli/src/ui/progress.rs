@@ -11,8 +11,10 @@ use proctor_harness::{
     event::{Phase, RunEvent, first_line, target},
     host::Host,
     store::Record,
+    watch::RunWatch,
 };
 
+use super::{Steering, View};
 use crate::args;
 
 const TICK: Duration = Duration::from_millis(500);
@@ -23,6 +25,8 @@ pub struct Progress {
     style: Style,
     began: Instant,
     state: Mutex<State>,
+    /// With it the run is shown in the view, as soon as there is a folder to look at.
+    steering: Option<Steering>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,8 @@ struct State {
     records: Vec<Record>,
     /// The trials of a suite that run now.
     trials: BTreeMap<usize, String>,
+    /// The view that shows the run instead of lines.
+    view: Option<View>,
 }
 
 impl Progress {
@@ -63,18 +69,40 @@ impl Progress {
             tokens: None,
             records: Vec::new(),
             trials: BTreeMap::new(),
+            view: None,
         };
         Progress {
             style,
             began: Instant::now(),
             state: Mutex::new(state),
+            steering: None,
+        }
+    }
+
+    /// Show the run in the view, and let it be steered from there.
+    pub fn in_view(mut self, steering: Steering) -> Progress {
+        self.steering = Some(steering);
+        self
+    }
+
+    /// Open the view, if it is wanted. Without it there are lines.
+    fn open_view(&self, state: &mut State, event: &RunEvent<'_>) {
+        if let (Some(steering), RunEvent::RunStarted { run_dir, trials }) = (&self.steering, event)
+        {
+            let watch = RunWatch::expecting(run_dir, *trials);
+            match View::start(watch, Some(steering.clone())) {
+                Ok(view) => state.view = Some(view),
+                Err(error) => write(&format!("there is no view: {error}\n")),
+            }
         }
     }
 
     /// Show an event.
     pub fn show(&self, event: &RunEvent<'_>) {
         let mut state = self.lock();
+        self.open_view(&mut state, event);
         match self.style {
+            _ if state.view.is_some() => state.keep(event),
             Style::Quiet => state.keep(event),
             Style::Plain => {
                 if let Some(line) = state.take(event) {
@@ -91,10 +119,11 @@ impl Progress {
 
     /// Show an event of one of several trials: when it starts, and what became of it.
     pub fn show_trial(&self, trial: usize, event: &RunEvent<'_>) {
-        if self.style == Style::Quiet {
+        let mut state = self.lock();
+        self.open_view(&mut state, event);
+        if self.style == Style::Quiet || state.view.is_some() {
             return;
         }
-        let mut state = self.lock();
         let line = match event {
             RunEvent::TrialStarted(name) => {
                 let name = format!("{} on {}, trial {}", name.agent, name.task, name.trial);
@@ -121,23 +150,25 @@ impl Progress {
     /// Draw the last line anew, now and then.
     pub async fn tick(&self) {
         tokio::time::sleep(TICK).await;
-        if self.style == Style::Terminal {
-            write(&format!("{CLEAR_LINE}{}", self.lock().status()));
+        let state = self.lock();
+        if self.style == Style::Terminal && state.view.is_none() {
+            write(&format!("{CLEAR_LINE}{}", state.status()));
         }
     }
 
     /// The user wants to stop.
     pub fn interrupted(&self) {
-        if self.style != Style::Quiet {
+        if self.style != Style::Quiet && self.lock().view.is_none() {
             write(&format!(
                 "{CLEAR_LINE}interrupted: ending the agent and writing its record (again to stop at once)\n"
             ));
         }
     }
 
-    /// Nothing more will happen.
+    /// Nothing more will happen: the terminal is as it was.
     pub fn finish(&self) {
-        if self.style == Style::Terminal {
+        let view = self.lock().view.take();
+        if view.is_none() && self.style == Style::Terminal {
             write(CLEAR_LINE);
         }
     }
@@ -165,7 +196,10 @@ impl State {
     /// Take an event in; give the line to show for it.
     fn take(&mut self, event: &RunEvent<'_>) -> Option<String> {
         let line = match event {
-            RunEvent::RunStarted { .. } => return None,
+            RunEvent::RunStarted { .. }
+            | RunEvent::SessionStarted { .. }
+            | RunEvent::ToolAnswered { .. }
+            | RunEvent::Thought(_) => return None,
             RunEvent::TrialStarted(name) => {
                 self.trial = format!("{} on {}", name.agent, name.task);
                 self.started = Instant::now();
@@ -181,7 +215,9 @@ impl State {
                     Phase::Judging => "judging".to_owned(),
                 }
             }
-            RunEvent::ToolUsed { tool, arguments } => {
+            RunEvent::ToolUsed {
+                tool, arguments, ..
+            } => {
                 self.doing = format!("{tool} {}", target(*arguments).unwrap_or_default());
                 self.doing.clone()
             }

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::Settings,
+    control::Control,
     event::RunEvent,
     host::Host,
     plan::TrialPlan,
@@ -75,7 +76,9 @@ fn resident_kib() -> u64 {
 async fn trials(plans: &[TrialPlan], host: &Host, number: usize) {
     let cancel = CancellationToken::new();
     for _ in 0..number {
+        let control = Control::default();
         let run = Run {
+            control: &control,
             plans,
             host,
             workspace_dir: host.cwd.join("runs"),

@@ -23,3 +23,4 @@ mod screens;
 mod suites;
 mod tasks;
 mod verdicts;
+mod watching;

@@ -1,10 +1,16 @@
 //! What is on disk: the run's folder, its lock, and the files in it. Every file that counts is
 //! written whole or not at all.
 
+mod event_log;
+mod events;
 mod meta;
 mod record;
 mod results;
+mod tail;
 
+pub use event_log::{EventLog, EventWriter};
+pub(crate) use events::all_tokens;
+pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use meta::{ExitReason, Meta};
 pub use record::{
     AgentRecord, DiffRecord, HostRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record,
@@ -13,10 +19,12 @@ pub use record::{
 pub use results::{
     AgentResult, Artifacts, Execution, OverallStatus, Results, Summary, TestCaseResult,
 };
+pub use tail::Tail;
 
 use std::{
     fs::{File, TryLockError},
     io::{Error, ErrorKind},
+    time::Duration,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -35,6 +43,9 @@ pub const RESULTS_FILE: &str = "results.json";
 pub const PATCH_FILE: &str = "git-diff.patch";
 /// The lock of a run's folder, and of a trial's folder for temporary files.
 pub const LOCK_FILE: &str = ".lock";
+
+const LOCK_TRIES: u32 = 5;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A run's folder could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -121,19 +132,22 @@ pub fn new_id() -> String {
 /// Lock a folder of ours. The system gives the lock back when its holder dies.
 pub fn lock(folder: &Utf8Path) -> std::io::Result<File> {
     let file = File::create(folder.join(LOCK_FILE))?;
-    file.try_lock().map_err(|error| match error {
-        TryLockError::Error(error) => error,
-        TryLockError::WouldBlock => {
-            Error::new(ErrorKind::ResourceBusy, "another process holds the lock")
+    // Whoever only asks whether it is held has it for an instant: see `is_locked`.
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
         }
-    })?;
-    Ok(file)
+    }
+    let reason = "another process holds the lock";
+    Err(Error::new(ErrorKind::ResourceBusy, reason))
 }
 
 /// Whether a living process holds the lock of a folder. A folder without a lock file is being
 /// made just now, or is none of ours: it counts as held.
 pub fn is_locked(folder: &Utf8Path) -> bool {
-    !File::open(folder.join(LOCK_FILE)).is_ok_and(|file| file.try_lock().is_ok())
+    !File::open(folder.join(LOCK_FILE)).is_ok_and(|file| file.try_lock_shared().is_ok())
 }
 
 /// Write a JSON file whole or not at all.

@@ -1,0 +1,97 @@
+//! `proctor clean`: removes what is no longer wanted, and says what.
+
+use camino::Utf8PathBuf;
+use jiff::Timestamp;
+use proctor_harness::{
+    clean::{self, CleanError, Extent, Mode, Removed},
+    host::Host,
+    runs,
+};
+
+use crate::{
+    args::CleanArgs,
+    error::{CliError, Exit},
+    host, ui,
+};
+
+pub fn clean(args: &CleanArgs) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    let mode = if args.dry_run {
+        Mode::Tell
+    } else {
+        Mode::Remove
+    };
+    let extent = if args.workspaces {
+        Extent::Workspaces
+    } else {
+        Extent::Run
+    };
+    let mut bytes = 0;
+    let mut count = 0;
+    let mut tell = |removed: &[Removed]| -> Result<(), CliError> {
+        for one in removed {
+            bytes += one.bytes;
+            count += 1;
+            ui::print(&format!(
+                "{} {} ({})\n",
+                word(mode),
+                one.path,
+                size(one.bytes)
+            ))?;
+        }
+        Ok(())
+    };
+    for run in wanted(args, &host)? {
+        match clean::run(&run, extent, mode) {
+            // Only a run that was named must be there for the taking.
+            Err(CleanError::Running { run }) if args.runs.is_empty() => {
+                ui::print(&format!("left {run}: it is running\n"))?;
+            }
+            removed => tell(&removed?)?,
+        }
+    }
+    tell(&clean::leftovers(&host.temp, mode))?;
+    let end = match count {
+        0 => "nothing to remove\n".to_owned(),
+        _ => format!("{} in all\n", size(bytes)),
+    };
+    ui::print(&end)?;
+    Ok(Exit::Success)
+}
+
+/// The runs that are meant: those named, else those here that are old enough.
+fn wanted(args: &CleanArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let runs: Vec<Utf8PathBuf> = if args.runs.is_empty() {
+        if args.older_than.is_none() && !args.workspaces {
+            return Ok(Vec::new());
+        }
+        let places = super::places(host)?;
+        places.iter().flat_map(|place| runs::find(place)).collect()
+    } else {
+        let named = args.runs.iter().map(|run| super::find_run(run, host));
+        named.collect::<Result<_, _>>()?
+    };
+    let now = Timestamp::now();
+    let is_old = |run: &Utf8PathBuf| match args.older_than {
+        None => true,
+        Some(age) => runs::started_at(run.file_name().unwrap_or_default())
+            .is_some_and(|at| now.duration_since(at).unsigned_abs() >= age && at < now),
+    };
+    Ok(runs.into_iter().filter(is_old).collect())
+}
+
+fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Remove => "removed",
+        Mode::Tell => "would remove",
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}

@@ -1,0 +1,106 @@
+//! `proctor replay`: a trial's session, played back.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_harness::store::{EVENTS_FILE, Event, Tail};
+use tokio::sync::Notify;
+
+use super::run::StopSignals;
+use crate::{
+    args::ReplayArgs,
+    error::{CliError, Exit},
+    host, ui,
+};
+
+pub fn replay(args: &ReplayArgs) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    let folder = trial_folder(&host.cwd.join(&args.trial));
+    let events = folder.join("artifacts").join(EVENTS_FILE);
+    if !events.is_file() {
+        let trial = args.trial.clone();
+        return Err(CliError::NoEvents { trial });
+    }
+    if !args.no_tui && ui::is_possible() {
+        in_view(folder, args.speed.unwrap_or(1.0))?;
+    } else {
+        in_lines(events, args.speed)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The trial's folder, also when its artifacts or its events are named.
+fn trial_folder(named: &Utf8Path) -> Utf8PathBuf {
+    let folder = match named.file_name() {
+        Some(EVENTS_FILE) => named.parent().and_then(Utf8Path::parent),
+        Some("artifacts") => named.parent(),
+        _ => None,
+    };
+    folder.unwrap_or(named).to_owned()
+}
+
+fn in_view(folder: Utf8PathBuf, speed: f64) -> Result<(), CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let left = Arc::new(Notify::new());
+    let played = std::thread::spawn({
+        let (is_over, left) = (Arc::clone(&is_over), Arc::clone(&left));
+        move || {
+            let played = ui::replay(&folder, speed, &|| is_over.load(Ordering::SeqCst));
+            left.notify_one();
+            played
+        }
+    });
+    runtime.block_on(async {
+        let mut signals = StopSignals::listen()?;
+        tokio::select! {
+            () = left.notified() => {}
+            () = signals.next() => {}
+        }
+        Ok::<_, CliError>(())
+    })?;
+    is_over.store(true, Ordering::SeqCst);
+    // A thread that panicked has given the terminal back and said why.
+    played.join().unwrap_or(Ok(()))?;
+    Ok(())
+}
+
+fn in_lines(events: Utf8PathBuf, speed: Option<f64>) -> Result<(), CliError> {
+    let mut tail = Tail::new(events);
+    let mut at = 0;
+    loop {
+        let entries = tail.read();
+        if entries.is_empty() {
+            return Ok(());
+        }
+        for entry in entries {
+            if let Some(speed) = speed {
+                let pause = entry.t.saturating_sub(at) as f64 / 1000.0 / speed;
+                std::thread::sleep(Duration::try_from_secs_f64(pause).unwrap_or_default());
+                at = entry.t;
+            }
+            if let Some(text) = shown(&entry.event) {
+                let text = text.trim_end().replace('\n', "\n        ");
+                ui::print(&format!("[{}] {text}\n", ui::clock(entry.t)))?;
+            }
+        }
+    }
+}
+
+fn shown(event: &Event) -> Option<String> {
+    let text = ui::tame(&ui::line(event)?);
+    Some(match event {
+        Event::Said(_) => format!("“{}”", text.trim_end()),
+        Event::Thought(_) => format!("~ {text}"),
+        Event::Note(_) => format!("! {text}"),
+        _ => text,
+    })
+}

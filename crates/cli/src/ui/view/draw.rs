@@ -1,0 +1,248 @@
+//! Draws the view: a title, the totals, trials and session, and the keys.
+
+use jiff::Timestamp;
+use proctor_harness::{
+    evaluate::VerdictStatus,
+    watch::{RunView, TrialState},
+};
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout as Split, Rect},
+    style::{Color, Modifier, Style},
+    text::{Line, Span, Text},
+    widgets::{Block, Borders, Paragraph},
+};
+
+use super::{
+    session::{Answer, Item, Kind, Session},
+    state::{Layout, Purpose, Question, Show, State, name},
+    table::{self, ListStyle, state_of},
+    text::{clock, fit, tame},
+    totals::Totals,
+};
+
+/// From this width on trials and session are side by side.
+const WIDE: u16 = 100;
+/// From this width on the session shows when things happened.
+const WITH_TIMES: usize = 40;
+const TIMES: usize = 7;
+
+const HELP: &str = "\
+↑ ↓ k j      move; in an open session, scroll
+PgUp PgDn    scroll the session
+g G          to the first or the last
+Enter →      open the session
+Esc ←        back to both
+t            the table in full width
+/            filter by name: Enter keeps it, Esc drops it
+Tab          all, running, not passed
+f            follow what runs
+c            cancel the chosen trial
+p            pause: start no more trials
+q            quit
+Ctrl-C       end the run; twice: at once";
+
+/// Draw everything.
+pub fn draw(
+    frame: &mut Frame<'_>,
+    state: &mut State,
+    run: &RunView,
+    session: &mut Session,
+    now: Timestamp,
+) {
+    let rows = [
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ];
+    let [title, totals, body, keys] = Split::vertical(rows).areas(frame.area());
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    put(frame, title, &headline(state, run), bold);
+    put(frame, totals, &Totals::of(run, now).text(), Style::new());
+    let mut pane = Pane {
+        frame,
+        state,
+        run,
+        now,
+    };
+    if pane.state.helps {
+        pane.frame.render_widget(Paragraph::new(HELP), body);
+    } else {
+        pane.body(body, session);
+    }
+    let style = match (&state.question, state.is_typing) {
+        (Some(_), _) => Style::new().fg(Color::Black).bg(Color::Yellow),
+        (None, true) => bold,
+        (None, false) => Style::new().add_modifier(Modifier::DIM),
+    };
+    put(frame, keys, &footer(state, run), style);
+}
+
+fn put(frame: &mut Frame<'_>, area: Rect, text: &str, style: Style) {
+    let text = fit(text, usize::from(area.width));
+    frame.render_widget(Line::styled(text, style), area);
+}
+
+fn headline(state: &State, run: &RunView) -> String {
+    let now = match (state.purpose, run.is_running) {
+        (Purpose::Replay, _) if state.is_paused => "replay, resting",
+        (Purpose::Replay, _) => "replay",
+        _ if state.is_stopping => "stopping: agents are ended, records are written",
+        (_, true) if state.is_paused => "paused: no more trials are started",
+        (_, true) => "running",
+        (_, false) => "ended",
+    };
+    let run = run.run_dir.file_name().unwrap_or_default();
+    format!("proctor · {run} · {now}")
+}
+
+fn footer(state: &State, run: &RunView) -> String {
+    if state.is_typing {
+        return format!("/{}▏", tame(&state.filter));
+    }
+    match &state.question {
+        Some(Question::Quit) => {
+            return "End the run? Agents are ended, their records are written. y/n".to_owned();
+        }
+        Some(Question::Cancel(number)) => {
+            let trial = run.trials.iter().find(|trial| trial.number == *number);
+            let name = trial.map(name).unwrap_or_default();
+            return format!("End {}? y/n", tame(&name));
+        }
+        None => {}
+    }
+    let keys = match state.purpose {
+        Purpose::Run => {
+            "↑↓ move · ⏎ open · f follow · c cancel · p pause · q quit · / filter · t table · ? help"
+        }
+        Purpose::Watch => "↑↓ move · ⏎ open · f follow · q quit · / filter · t table · ? help",
+        Purpose::Replay => "space rest · + faster · - slower · → ahead · ↑↓ scroll · q quit",
+    };
+    let mut held = String::new();
+    if !state.filter.is_empty() {
+        held = format!("[/{}] ", tame(&state.filter));
+    }
+    match state.show {
+        Show::All => {}
+        Show::Active => held.push_str("[running] "),
+        Show::Bad => held.push_str("[not passed] "),
+    }
+    format!("{held}{keys}")
+}
+
+/// What the body is drawn with.
+struct Pane<'a, 'b> {
+    frame: &'a mut Frame<'b>,
+    state: &'a mut State,
+    run: &'a RunView,
+    now: Timestamp,
+}
+
+impl Pane<'_, '_> {
+    fn body(&mut self, area: Rect, session: &mut Session) {
+        match self.state.layout {
+            Layout::Session => self.session(area, session),
+            Layout::Table => self.list(area, ListStyle::Wide),
+            Layout::Both if area.width < WIDE => self.list(area, ListStyle::Narrow),
+            Layout::Both => {
+                let halves = [Constraint::Percentage(46), Constraint::Min(0)];
+                let [left, right] = Split::horizontal(halves).areas(area);
+                self.list(left, ListStyle::Narrow);
+                let block = Block::new().borders(Borders::LEFT);
+                let inner = block.inner(right);
+                self.frame.render_widget(block, right);
+                self.session(inner, session);
+            }
+        }
+    }
+
+    fn list(&mut self, area: Rect, style: ListStyle) {
+        let size = (usize::from(area.width), usize::from(area.height));
+        let lines = table::lines(self.state, self.run, size, style, self.now);
+        self.frame
+            .render_widget(Paragraph::new(Text::from(lines)), area);
+    }
+
+    fn session(&mut self, area: Rect, session: &mut Session) {
+        let Some(trial) = self
+            .state
+            .chosen
+            .and_then(|place| self.run.trials.get(place))
+        else {
+            return;
+        };
+        let (mark, word, color) = state_of(trial.state);
+        let ended = match trial.state {
+            TrialState::Ended(_, outcome) => format!(" ({})", outcome.as_str()),
+            _ => String::new(),
+        };
+        let width = usize::from(area.width);
+        let title = format!("{mark} {} · {word}{ended}", tame(&name(trial)));
+        let mut lines = vec![Line::styled(fit(&title, width), Style::new().fg(color))];
+        let changed: Vec<&str> = session.changed().collect();
+        if !changed.is_empty() {
+            let text = format!("  changed: {}", changed.join(", "));
+            let dim = Style::new().add_modifier(Modifier::DIM);
+            lines.push(Line::styled(fit(&text, width), dim));
+        }
+        let times = if width >= WITH_TIMES { TIMES } else { 0 };
+        let rows = usize::from(area.height).saturating_sub(lines.len());
+        let columns = width.saturating_sub(times + 2);
+        let window = session.window(columns, rows, &mut self.state.up);
+        lines.extend(window.into_iter().map(|line| session_line(line, times)));
+        self.frame
+            .render_widget(Paragraph::new(Text::from(lines)), area);
+    }
+}
+
+fn session_line((item, text, is_first): (&Item, &str, bool), times: usize) -> Line<'static> {
+    let dim = Style::new().add_modifier(Modifier::DIM);
+    let time = match (times, is_first) {
+        (0, _) => String::new(),
+        (_, true) => fit(&clock(item.t), times),
+        (_, false) => " ".repeat(times),
+    };
+    let (mark, mark_style, style) = match item.kind {
+        Kind::Said => (' ', Style::new(), Style::new()),
+        Kind::Thought => ('~', dim, dim.add_modifier(Modifier::ITALIC)),
+        Kind::Tool(Answer::Open) => (
+            '▸',
+            Style::new().fg(Color::Cyan),
+            Style::new().fg(Color::Cyan),
+        ),
+        Kind::Tool(Answer::Good) => (
+            '✓',
+            Style::new().fg(Color::Green),
+            Style::new().fg(Color::Cyan),
+        ),
+        Kind::Tool(Answer::Bad) => (
+            '✗',
+            Style::new().fg(Color::Red),
+            Style::new().fg(Color::Cyan),
+        ),
+        Kind::Note => (
+            '!',
+            Style::new().fg(Color::Yellow),
+            Style::new().fg(Color::Yellow),
+        ),
+        Kind::Judged(status) => judged(status),
+        Kind::Step => ('─', dim, dim),
+    };
+    let mark = if is_first { mark } else { ' ' };
+    Line::from(vec![
+        Span::styled(time, dim),
+        Span::styled(format!("{mark} "), mark_style),
+        Span::styled(text.to_owned(), style),
+    ])
+}
+
+fn judged(status: VerdictStatus) -> (char, Style, Style) {
+    let (mark, color) = match status {
+        VerdictStatus::Passed => ('✓', Color::Green),
+        VerdictStatus::Failed => ('✗', Color::Red),
+        VerdictStatus::Skipped => ('–', Color::DarkGray),
+        VerdictStatus::Error => ('!', Color::Yellow),
+    };
+    (mark, Style::new().fg(color), Style::new())
+}

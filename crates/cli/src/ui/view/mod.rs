@@ -1,0 +1,21 @@
+//! The live view: the trials of a run on the left, the chosen trial's session on the right. It
+//! reads the run's folder, so that a run is shown in the same way while it runs here, from
+//! another terminal, and when it is played back.
+
+mod draw;
+mod player;
+mod screen;
+mod session;
+mod state;
+mod table;
+mod text;
+mod thread;
+mod totals;
+
+pub use player::replay;
+pub use screen::is_possible;
+pub use text::{clock, line, tame};
+pub use thread::{Steering, View};
+
+#[cfg(test)]
+mod tests;

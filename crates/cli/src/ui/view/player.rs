@@ -1,0 +1,174 @@
+//! Plays a trial's session back on the screen, as fast as it was or faster.
+
+use std::{
+    collections::VecDeque,
+    io,
+    time::{Duration, Instant},
+};
+
+use camino::Utf8Path;
+use jiff::{SignedDuration, Timestamp};
+use proctor_harness::{
+    store::{EVENTS_FILE, Entry, Event as Happened, Tail},
+    watch::{RunView, TrialState, TrialView},
+};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use super::{
+    draw::draw,
+    screen::Screen,
+    session::Session,
+    state::{Action, Purpose, State},
+};
+
+/// How often the screen is drawn.
+const FRAME: Duration = Duration::from_millis(50);
+/// How far a skip goes, in milliseconds of the session.
+const SKIP: f64 = 10_000.0;
+
+/// Play a trial back until the user leaves or `is_over` says so.
+pub fn replay(folder: &Utf8Path, speed: f64, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+    let mut player = Player::open(folder, speed);
+    let mut screen = Screen::take()?;
+    let mut state = State::new(Purpose::Replay);
+    state.chosen = Some(0);
+    let mut at = Instant::now();
+    while !is_over() {
+        let passed = at.elapsed();
+        at = Instant::now();
+        player.advance(passed, state.is_paused);
+        let (run, session, now) = (&player.run, &mut player.session, player.now);
+        screen.draw(|frame| draw(frame, &mut state, run, session, now))?;
+        while event::poll(FRAME)? {
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+            {
+                match state.key(key, &player.run) {
+                    Some(Action::Leave | Action::Stop) => return Ok(()),
+                    Some(Action::Pause) => state.is_paused = !state.is_paused,
+                    Some(Action::Faster) => player.speed *= 2.0,
+                    Some(Action::Slower) => player.speed /= 2.0,
+                    Some(Action::Skip) => player.at += SKIP,
+                    Some(Action::Cancel(_)) | None => {}
+                }
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A session that is played.
+struct Player {
+    tail: Tail,
+    /// Read, and not yet due.
+    next: VecDeque<Entry>,
+    session: Session,
+    run: RunView,
+    /// Milliseconds of the session.
+    at: f64,
+    speed: f64,
+    began: Timestamp,
+    now: Timestamp,
+}
+
+impl Player {
+    fn open(folder: &Utf8Path, speed: f64) -> Player {
+        let trial = TrialView::waiting(0, folder.to_owned());
+        let began = Timestamp::now();
+        Player {
+            tail: Tail::new(folder.join("artifacts").join(EVENTS_FILE)),
+            next: VecDeque::new(),
+            session: Session::empty(),
+            run: RunView {
+                run_dir: folder.to_owned(),
+                is_running: true,
+                trials: vec![TrialView {
+                    started_at: Some(began),
+                    ..trial
+                }],
+                expected: 1,
+            },
+            at: 0.0,
+            speed,
+            began,
+            now: began,
+        }
+    }
+
+    /// Play what is due.
+    fn advance(&mut self, passed: Duration, is_paused: bool) {
+        if !is_paused {
+            self.at += passed.as_secs_f64() * 1000.0 * self.speed;
+        }
+        loop {
+            if self.next.is_empty() {
+                self.next.extend(self.tail.read());
+            }
+            match self.next.front() {
+                Some(entry) if entry.t as f64 <= self.at => {}
+                _ => break,
+            }
+            if let Some(entry) = self.next.pop_front() {
+                self.session.push(&entry);
+                self.happened(entry);
+            }
+        }
+        let at = SignedDuration::try_from_secs_f64(self.at / 1000.0).unwrap_or_default();
+        self.now = self.began + at;
+    }
+
+    fn happened(&mut self, entry: Entry) {
+        let trial = &mut self.run.trials[0];
+        match &entry.event {
+            Happened::Started {
+                agent,
+                task,
+                trial: number,
+                ..
+            } => {
+                trial.agent.clone_from(agent);
+                trial.task.clone_from(task);
+                trial.trial = *number;
+            }
+            Happened::Ended(ended) => {
+                trial.state = TrialState::Ended(ended.status, ended.outcome);
+                trial.duration_ms = Some(entry.t);
+                trial.tokens = ended.tokens.or(trial.tokens);
+                trial.cost = ended.cost_usd;
+                self.run.is_running = false;
+                return;
+            }
+            _ => {}
+        }
+        trial.heard(entry.event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_session_is_played_as_fast_as_it_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Utf8PathBuf::try_from(dir.path().to_owned()).unwrap();
+        std::fs::create_dir(folder.join("artifacts")).unwrap();
+        let lines = [0, 1000, 3000]
+            .map(|t| format!("{{\"t\":{t},\"event\":\"note\",\"text\":\"at {t}\"}}\n"));
+        std::fs::write(folder.join("artifacts").join(EVENTS_FILE), lines.concat()).unwrap();
+        let mut player = Player::open(&folder, 2.0);
+        let shown = |player: &mut Player| player.session.window(40, 10, &mut 0).len();
+        player.advance(Duration::from_millis(400), false);
+        assert_eq!(shown(&mut player), 1);
+        player.advance(Duration::from_millis(200), false);
+        assert_eq!(shown(&mut player), 2);
+        player.advance(Duration::from_secs(60), true);
+        assert_eq!(shown(&mut player), 2, "it rests");
+        player.at += SKIP;
+        player.advance(Duration::ZERO, true);
+        assert_eq!(shown(&mut player), 3, "skipping goes on all the same");
+    }
+}

@@ -1,0 +1,289 @@
+//! The session of the chosen trial: its events as items to show, wrapped when they are first
+//! drawn, and no more of them than anyone scrolls back.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use camino::Utf8PathBuf;
+use proctor_harness::{
+    evaluate::VerdictStatus,
+    store::{EVENTS_FILE, Entry, Event, Tail},
+};
+
+use super::text::{line, tame, wrap};
+
+/// The items that are kept.
+const MOST_ITEMS: usize = 4000;
+/// How much of a long stream is read when a trial is chosen.
+const READ_BACK: u64 = 4 << 20;
+/// Names of tools that change files, in lower case.
+const EDITORS: &[&str] = &[
+    "edit",
+    "multiedit",
+    "write",
+    "notebookedit",
+    "write_file",
+    "replace",
+    "str_replace_based_edit_tool",
+    "apply_patch",
+];
+
+/// A trial's session.
+#[derive(Debug)]
+pub struct Session {
+    tail: Tail,
+    items: VecDeque<Item>,
+    /// How many items are gone from the front.
+    dropped: usize,
+    /// Calls without an answer: the number of their item.
+    open: BTreeMap<String, usize>,
+    /// Files that the agent's tools changed, in the order of their names.
+    changed: BTreeSet<String>,
+    /// Nothing is shown before this.
+    columns: usize,
+}
+
+/// Something to show.
+#[derive(Debug)]
+pub struct Item {
+    /// Milliseconds since the trial started.
+    pub t: u64,
+    /// What it is.
+    pub kind: Kind,
+    text: String,
+    lines: Vec<String>,
+}
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something said.
+    Said,
+    /// Something thought.
+    Thought,
+    /// A tool, and what came of it.
+    Tool(Answer),
+    /// A retry, a denial, a compaction.
+    Note,
+    /// A verdict.
+    Judged(VerdictStatus),
+    /// The trial's own steps.
+    Step,
+}
+
+/// What came of a tool's call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing yet.
+    Open,
+    /// It worked.
+    Good,
+    /// It failed.
+    Bad,
+}
+
+impl Session {
+    /// The session of the trial in this folder.
+    pub fn open(folder: &camino::Utf8Path) -> Session {
+        let events = folder.join("artifacts").join(EVENTS_FILE);
+        Session::over(Tail::of_last(events, READ_BACK))
+    }
+
+    /// A session whose events are pushed.
+    pub fn empty() -> Session {
+        Session::over(Tail::new(Utf8PathBuf::new()))
+    }
+
+    fn over(tail: Tail) -> Session {
+        Session {
+            tail,
+            items: VecDeque::new(),
+            dropped: 0,
+            open: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            columns: 0,
+        }
+    }
+
+    /// Read what is new. Tells whether anything was.
+    pub fn read(&mut self) -> bool {
+        let entries = self.tail.read();
+        let is_new = !entries.is_empty();
+        for entry in entries {
+            self.push(&entry);
+        }
+        is_new
+    }
+
+    /// Take an event in.
+    pub fn push(&mut self, entry: &Entry) {
+        let kind = match &entry.event {
+            Event::Said(_) => Kind::Said,
+            Event::Thought(_) => Kind::Thought,
+            Event::Note(_) | Event::Lost { .. } => Kind::Note,
+            Event::Tool { id, tool, target } => {
+                self.called(id.as_deref(), tool, target.as_deref());
+                Kind::Tool(Answer::Open)
+            }
+            Event::ToolResult { id, is_error } => return self.answered(id, *is_error),
+            Event::Judged { status, .. } => Kind::Judged(*status),
+            Event::Started { .. } => {
+                // Another attempt is another session.
+                *self = Session::over(std::mem::replace(
+                    &mut self.tail,
+                    Tail::new(Utf8PathBuf::new()),
+                ));
+                Kind::Step
+            }
+            _ => Kind::Step,
+        };
+        let Some(text) = line(&entry.event) else {
+            return;
+        };
+        self.items.push_back(Item {
+            t: entry.t,
+            kind,
+            text: tame(&text),
+            lines: Vec::new(),
+        });
+        if self.items.len() > MOST_ITEMS {
+            self.items.pop_front();
+            self.dropped += 1;
+            let dropped = self.dropped;
+            self.open.retain(|_, number| *number >= dropped);
+        }
+    }
+
+    fn called(&mut self, id: Option<&str>, tool: &str, target: Option<&str>) {
+        if let Some(id) = id {
+            let number = self.dropped + self.items.len();
+            self.open.insert(id.to_owned(), number);
+        }
+        let is_editor = EDITORS.contains(&tool.to_lowercase().as_str());
+        if let (true, Some(target)) = (is_editor, target) {
+            self.changed.insert(tame(target));
+        }
+    }
+
+    fn answered(&mut self, id: &str, is_error: bool) {
+        let number = self.open.remove(id);
+        let item = number.and_then(|number| self.items.get_mut(number.checked_sub(self.dropped)?));
+        if let Some(item) = item {
+            let answer = if is_error { Answer::Bad } else { Answer::Good };
+            item.kind = Kind::Tool(answer);
+        }
+    }
+
+    /// Files that the agent's tools were used on to change them.
+    pub fn changed(&self) -> impl Iterator<Item = &str> {
+        self.changed.iter().map(String::as_str)
+    }
+
+    /// The last lines in so many columns, `up` lines above the end: each with its item, and whether
+    /// it is the item's first. `up` is held within what there is.
+    pub fn window(
+        &mut self,
+        columns: usize,
+        rows: usize,
+        up: &mut usize,
+    ) -> Vec<(&Item, &str, bool)> {
+        let is_new_width = self.columns != columns;
+        self.columns = columns;
+        let mut total = 0;
+        for item in &mut self.items {
+            if is_new_width || item.lines.is_empty() {
+                item.lines = wrap(&item.text, columns);
+            }
+            total += item.lines.len();
+        }
+        *up = (*up).min(total.saturating_sub(rows));
+        let all = self.items.iter().rev().flat_map(|item| {
+            let lines = item.lines.iter().enumerate().rev();
+            lines.map(move |(number, line)| (item, line.as_str(), number == 0))
+        });
+        let mut window: Vec<_> = all.skip(*up).take(rows).collect();
+        window.reverse();
+        window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_harness::store::Passage;
+
+    use super::*;
+
+    fn said(t: u64, text: &str) -> Entry {
+        Entry {
+            t,
+            event: Event::Said(Passage::of(text)),
+        }
+    }
+
+    fn shown(
+        session: &mut Session,
+        columns: usize,
+        rows: usize,
+        up: usize,
+    ) -> (Vec<String>, usize) {
+        let mut up = up;
+        let window = session.window(columns, rows, &mut up);
+        let lines = window.iter().map(|(_, line, _)| (*line).to_owned());
+        (lines.collect(), up)
+    }
+
+    #[test]
+    fn the_end_is_shown_and_scrolling_stops_at_the_beginning() {
+        let mut session = Session::empty();
+        for number in 0..5 {
+            session.push(&said(number, &format!("line {number}")));
+        }
+        assert_eq!(
+            shown(&mut session, 20, 2, 0),
+            (vec!["line 3".into(), "line 4".into()], 0)
+        );
+        assert_eq!(
+            shown(&mut session, 20, 2, 99),
+            (vec!["line 0".into(), "line 1".into()], 3)
+        );
+        assert_eq!(
+            shown(&mut session, 4, 2, 0).0,
+            ["line", "4"],
+            "a new width wraps anew"
+        );
+    }
+
+    #[test]
+    fn an_answer_marks_its_call_and_edits_are_listed() {
+        let mut session = Session::empty();
+        let call = |id: &str, tool: &str, target: &str| Entry {
+            t: 1,
+            event: Event::Tool {
+                id: Some(id.into()),
+                tool: tool.into(),
+                target: Some(target.into()),
+            },
+        };
+        session.push(&call("1", "Edit", "a.rs"));
+        session.push(&call("2", "Bash", "make"));
+        for (id, is_error) in [("2", true), ("1", false), ("other", true)] {
+            let event = Event::ToolResult {
+                id: id.into(),
+                is_error,
+            };
+            session.push(&Entry { t: 2, event });
+        }
+        let kinds: Vec<Kind> = session.items.iter().map(|item| item.kind).collect();
+        assert_eq!(kinds, [Kind::Tool(Answer::Good), Kind::Tool(Answer::Bad)]);
+        assert_eq!(session.changed().collect::<Vec<_>>(), ["a.rs"]);
+    }
+
+    #[test]
+    fn a_long_session_keeps_its_end_only() {
+        let mut session = Session::empty();
+        for number in 0..MOST_ITEMS as u64 + 10 {
+            session.push(&said(number, "x"));
+        }
+        assert_eq!(session.items.len(), MOST_ITEMS);
+        assert_eq!(session.items[0].t, 10);
+    }
+}

@@ -1,0 +1,284 @@
+//! What the view shows, drawn to memory, and what keys do.
+
+use insta::assert_snapshot;
+use jiff::Timestamp;
+use proctor_harness::{
+    event::Phase,
+    outcome::Outcome,
+    store::{Entry, Event, Passage, TrialStatus},
+    usage::Usd,
+    watch::{RunView, TrialState, TrialView},
+};
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+};
+
+use super::{
+    draw::draw,
+    session::Session,
+    state::{Action, Layout, Purpose, Question, State},
+};
+
+fn now() -> Timestamp {
+    "2026-01-01T12:01:30Z".parse().unwrap()
+}
+
+fn trial(number: usize, agent: &str, state: TrialState) -> TrialView {
+    let mut trial = TrialView::waiting(number, format!("trial-{number}").into());
+    trial.agent = agent.to_owned();
+    trial.task = "fix-日本語".to_owned();
+    trial.state = state;
+    if state != TrialState::Waiting {
+        trial.started_at = Some("2026-01-01T12:00:00Z".parse().unwrap());
+    }
+    if let TrialState::Ended(..) = state {
+        trial.duration_ms = Some(60_000);
+        trial.tokens = Some(12_345);
+        trial.cost = Usd::from_dollars(0.25);
+    }
+    trial
+}
+
+fn run() -> RunView {
+    let ended = |status, outcome| TrialState::Ended(status, outcome);
+    let mut active = trial(2, "claude", TrialState::Active(Phase::Running));
+    active.tokens = Some(999);
+    active.last = Some(Event::Tool {
+        id: None,
+        tool: "Bash".to_owned(),
+        target: Some("make test".to_owned()),
+    });
+    RunView {
+        run_dir: "results/runs/20260101-120000-00000001".into(),
+        is_running: true,
+        trials: vec![
+            trial(0, "claude", ended(TrialStatus::Passed, Outcome::Completed)),
+            trial(1, "floor", ended(TrialStatus::Failed, Outcome::Completed)),
+            active,
+            trial(3, "floor", TrialState::Waiting),
+        ],
+        expected: 4,
+    }
+}
+
+fn session() -> Session {
+    let mut session = Session::empty();
+    let mut push = |t, event| session.push(&Entry { t, event });
+    let phase = Phase::Running;
+    push(0, Event::Phase { phase });
+    push(900, Event::Thought(Passage::of("Where is the test?")));
+    let call = |id: &str, tool: &str, target: &str| Event::Tool {
+        id: Some(id.to_owned()),
+        tool: tool.to_owned(),
+        target: Some(target.to_owned()),
+    };
+    push(2_000, call("1", "Edit", "src/leap.rs"));
+    let id = "1".to_owned();
+    let is_error = false;
+    push(2_500, Event::ToolResult { id, is_error });
+    push(61_000, Event::Note(Passage::of("API call retried (529)")));
+    let text =
+        "I mended \x1b[31mthe leap year 閏年 rule; now the tests must show that all of it works.";
+    push(62_000, Event::Said(Passage::of(text)));
+    push(63_000, call("2", "Bash", "make test"));
+    session
+}
+
+fn screen(state: &mut State, (width, height): (u16, u16)) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let run = run();
+    state.settle(&run);
+    terminal
+        .draw(|frame| draw(frame, state, &run, &mut session(), now()))
+        .unwrap();
+    // Each row is told in quotes, with remarks on wide letters behind them.
+    let shown = terminal.backend().to_string();
+    let rows = shown.lines().map(|row| {
+        let row = row.strip_prefix('"').and_then(|row| {
+            row.rsplit_once("\" Hidden")
+                .map(|(row, _)| row)
+                .or(row.strip_suffix('"'))
+        });
+        row.unwrap().trim_end()
+    });
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn trials_and_the_session_that_runs_are_side_by_side() {
+    assert_snapshot!(screen(&mut State::new(Purpose::Run), (110, 14)), @"
+    proctor · 20260101-120000-00000001 · running
+    2/4 done · 1 running · 1 passed, 1 failed, 0 not judged · about 01:00 left · 25.7k tokens · $0.50
+      trial                  state         time  tokens│● claude · fix-日本語 #1 · running
+    ✓ claude · fix-日本語 #1 passed       01:00   12.3k│  changed: src/leap.rs
+    ✗ floor · fix-日本語 #1  failed       01:00   12.3k│00:00  ─ the agent works
+    ● claude · fix-日本語 #1 running      01:30     999│00:00  ~ Where is the test?
+    · floor · fix-日本語 #1  waiting                   │00:02  ✓ Edit src/leap.rs
+                                                       │01:01  ! API call retried (529)
+                                                       │01:02    I mended [31mthe leap year 閏年 rule; now the
+                                                       │         tests must show that all of it works.
+                                                       │01:03  ▸ Bash make test
+                                                       │
+                                                       │
+    ↑↓ move · ⏎ open · f follow · c cancel · p pause · q quit · / filter · t table · ? help
+    ");
+}
+
+#[test]
+fn a_narrow_terminal_has_one_thing_at_a_time() {
+    let mut state = State::new(Purpose::Run);
+    assert_snapshot!(screen(&mut state, (44, 9)), @"
+    proctor · 20260101-120000-00000001 · running
+    2/4 done · 1 running · 1 passed, 1 failed, …
+      trial                   state         time
+    ✓ claude · fix-日本語 #1  passed       01:00
+    ✗ floor · fix-日本語 #1   failed       01:00
+    ● claude · fix-日本語 #1  running      01:30
+    · floor · fix-日本語 #1   waiting
+
+    ↑↓ move · ⏎ open · f follow · c cancel · p …
+    ");
+    state.key(key('\n'), &run());
+    assert_snapshot!(screen(&mut state, (44, 12)), @"
+    proctor · 20260101-120000-00000001 · running
+    2/4 done · 1 running · 1 passed, 1 failed, …
+    ● claude · fix-日本語 #1 · running
+      changed: src/leap.rs
+    00:00  ~ Where is the test?
+    00:02  ✓ Edit src/leap.rs
+    01:01  ! API call retried (529)
+    01:02    I mended [31mthe leap year 閏年
+             rule; now the tests must show that
+             all of it works.
+    01:03  ▸ Bash make test
+    ↑↓ move · ⏎ open · f follow · c cancel · p …
+    ");
+}
+
+#[test]
+fn the_table_tells_what_each_trial_did_last() {
+    let mut state = State::new(Purpose::Watch);
+    state.key(key('t'), &run());
+    assert_snapshot!(screen(&mut state, (110, 8)), @"
+    proctor · 20260101-120000-00000001 · running
+    2/4 done · 1 running · 1 passed, 1 failed, 0 not judged · about 01:00 left · 25.7k tokens · $0.50
+      trial                                state         time  tokens     cost last
+    ✓ claude · fix-日本語 #1               passed       01:00   12.3k  $0.2500
+    ✗ floor · fix-日本語 #1                failed       01:00   12.3k  $0.2500
+    ● claude · fix-日本語 #1               running      01:30     999        – Bash make test
+    · floor · fix-日本語 #1                waiting
+    ↑↓ move · ⏎ open · f follow · q quit · / filter · t table · ? help
+    ");
+}
+
+#[test]
+fn no_size_is_too_small_or_too_odd() {
+    for purpose in [Purpose::Run, Purpose::Watch, Purpose::Replay] {
+        for width in [1, 2, 7, 19, 40, 99, 100, 101, 300] {
+            for height in [1, 2, 3, 4, 50] {
+                for layout in [Layout::Both, Layout::Table, Layout::Session] {
+                    let mut state = State::new(purpose);
+                    state.layout = layout;
+                    let shown = screen(&mut state, (width, height));
+                    assert_eq!(shown.lines().count(), usize::from(height));
+                }
+            }
+        }
+    }
+}
+
+fn key(c: char) -> KeyEvent {
+    let code = match c {
+        '\n' => KeyCode::Enter,
+        '\t' => KeyCode::Tab,
+        '\x1b' => KeyCode::Esc,
+        '\x08' => KeyCode::Backspace,
+        c => KeyCode::Char(c),
+    };
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+/// Press keys; give what they asked for.
+fn press(state: &mut State, keys: &str) -> Vec<Action> {
+    let run = run();
+    let actions = keys.chars().filter_map(|c| {
+        let action = state.key(key(c), &run);
+        state.settle(&run);
+        action
+    });
+    actions.collect()
+}
+
+#[test]
+fn the_view_follows_what_runs_until_the_user_chooses() {
+    let mut state = State::new(Purpose::Run);
+    press(&mut state, "");
+    state.settle(&run());
+    assert_eq!(state.chosen, Some(2));
+    press(&mut state, "g");
+    assert_eq!((state.chosen, state.follows), (Some(0), false));
+    press(&mut state, "jj");
+    assert_eq!(state.chosen, Some(2));
+    press(&mut state, "Gj");
+    assert_eq!(state.chosen, Some(3), "the last is the last");
+    press(&mut state, "f");
+    assert_eq!((state.chosen, state.follows), (Some(2), true));
+}
+
+#[test]
+fn a_filter_narrows_the_list_and_escape_drops_it() {
+    let mut state = State::new(Purpose::Run);
+    press(&mut state, "/FLOx\x08\n");
+    assert_eq!(state.listed(&run()), [1, 3]);
+    assert_eq!(state.chosen, Some(1), "what is chosen is listed");
+    press(&mut state, "/\x1b\t");
+    assert_eq!(state.listed(&run()), [2], "running only");
+    press(&mut state, "\t");
+    assert_eq!(state.listed(&run()), [1], "not passed only");
+    press(&mut state, "\t/nothing like it\n");
+    assert_eq!(state.chosen, None);
+    assert!(screen(&mut state, (60, 6)).contains("no trial is like that"));
+}
+
+#[test]
+fn what_ends_something_asks_first() {
+    let mut state = State::new(Purpose::Run);
+    state.settle(&run());
+    assert_eq!(press(&mut state, "cn"), []);
+    assert_eq!(press(&mut state, "cy"), [Action::Cancel(2)]);
+    assert_eq!(
+        press(&mut state, "gcy"),
+        [],
+        "what has ended cannot be ended"
+    );
+    assert_eq!(press(&mut state, "q"), []);
+    assert_eq!(state.question, Some(Question::Quit));
+    assert_eq!(press(&mut state, "y"), [Action::Leave]);
+    let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(state.key(ctrl_c, &run()), Some(Action::Stop));
+    assert_eq!(press(&mut state, "p"), [Action::Pause]);
+}
+
+#[test]
+fn who_only_watches_changes_nothing() {
+    let mut state = State::new(Purpose::Watch);
+    state.settle(&run());
+    assert_eq!(press(&mut state, "cyp"), []);
+    assert_eq!(
+        press(&mut state, "q"),
+        [Action::Leave],
+        "and needs not be asked"
+    );
+}
+
+#[test]
+fn a_replay_can_rest_hurry_and_skip() {
+    let mut state = State::new(Purpose::Replay);
+    let asked = press(&mut state, " +-");
+    assert_eq!(asked, [Action::Pause, Action::Faster, Action::Slower]);
+    let right = KeyEvent::new(KeyCode::Right, KeyModifiers::NONE);
+    assert_eq!(state.key(right, &run()), Some(Action::Skip));
+    assert_eq!(state.layout, Layout::Session);
+}

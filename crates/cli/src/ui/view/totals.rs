@@ -1,0 +1,117 @@
+//! A run in one line: how much is done, what it used, and how long the rest may take.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use proctor_harness::{
+    store::TrialStatus,
+    usage::Usd,
+    watch::{RunView, TrialState, TrialView},
+};
+
+use super::text::{clock, short};
+
+/// A run, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    expected: usize,
+    ended: usize,
+    active: usize,
+    passed: usize,
+    failed: usize,
+    errors: usize,
+    tokens: u64,
+    cost: Usd,
+    /// Whether something that has ended tells no cost.
+    is_cost_partial: bool,
+    left_ms: Option<u64>,
+}
+
+impl Totals {
+    /// Count a run.
+    pub fn of(run: &RunView, now: Timestamp) -> Totals {
+        let mut totals = Totals {
+            expected: run.expected,
+            ..Totals::default()
+        };
+        for trial in &run.trials {
+            totals.tokens += trial.tokens.unwrap_or(0);
+            totals.cost = totals.cost + trial.cost.unwrap_or_default();
+            match trial.state {
+                TrialState::Waiting => {}
+                TrialState::Active(_) => totals.active += 1,
+                TrialState::Dead => totals.errors += 1,
+                TrialState::Ended(status, _) => {
+                    totals.ended += 1;
+                    totals.is_cost_partial |= trial.cost.is_none();
+                    match status {
+                        TrialStatus::Passed => totals.passed += 1,
+                        TrialStatus::Failed => totals.failed += 1,
+                        TrialStatus::Error | TrialStatus::Interrupted => totals.errors += 1,
+                    }
+                }
+            }
+        }
+        totals.left_ms = run.is_running.then(|| left(run, &totals, now)).flatten();
+        totals
+    }
+
+    /// The counts, the most important first: a narrow terminal cuts the rest off.
+    pub fn text(&self) -> String {
+        let mut parts = vec![
+            format!("{}/{} done", self.ended, self.expected),
+            format!("{} running", self.active),
+            format!(
+                "{} passed, {} failed, {} not judged",
+                self.passed, self.failed, self.errors
+            ),
+        ];
+        if let Some(left) = self.left_ms {
+            parts.push(format!("about {} left", clock(left)));
+        }
+        if self.tokens > 0 {
+            parts.push(format!("{} tokens", short(self.tokens)));
+        }
+        if self.cost != Usd::default() {
+            let least = if self.is_cost_partial { "≥ " } else { "" };
+            parts.push(format!("{least}${:.2}", self.cost.dollars()));
+        }
+        parts.join(" · ")
+    }
+}
+
+/// How long the rest takes, if it goes on as it went so far: nothing is known before a trial ended.
+/// Agents differ, so each trial is taken to last as its agent's others did.
+fn left(run: &RunView, totals: &Totals, now: Timestamp) -> Option<u64> {
+    let mut known: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut longest = 0;
+    for trial in &run.trials {
+        match (trial.state, trial.elapsed_ms(now)) {
+            (TrialState::Ended(..), Some(ms)) => {
+                let (count, sum) = known.entry(&trial.agent).or_default();
+                *count += 1;
+                *sum += ms;
+            }
+            (TrialState::Active(_), Some(ms)) => longest = longest.max(ms),
+            _ => {}
+        }
+    }
+    let (count, sum) = known
+        .values()
+        .fold((0, 0), |(count, sum), (more, ms)| (count + more, sum + ms));
+    // What is under way already took that long.
+    let other = sum.checked_div(count)?.max(longest);
+    let lasts = |trial: &TrialView| {
+        known
+            .get(trial.agent.as_str())
+            .map_or(other, |(count, sum)| sum / count)
+    };
+    let work = run.trials.iter().map(|trial| match trial.state {
+        TrialState::Waiting => lasts(trial),
+        TrialState::Active(_) => lasts(trial).saturating_sub(trial.elapsed_ms(now).unwrap_or(0)),
+        _ => 0,
+    });
+    let unseen = totals.expected.saturating_sub(run.trials.len()) as u64;
+    let work = work.sum::<u64>() + unseen * other;
+    Some(work / totals.active.max(1) as u64)
+}

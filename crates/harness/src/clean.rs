@@ -1,0 +1,207 @@
+//! Removing what is no longer wanted: kept workspaces, whole runs, and what dead runs left in the
+//! temporary folder. What a living process holds is never touched.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+
+use crate::{area, runs, store::RunDir, tree, watch::trial_folders};
+
+/// What of a run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The workspaces; records and artifacts stay.
+    Workspaces,
+    /// All of it.
+    Run,
+}
+
+/// Whether it goes, or is only told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Remove.
+    Remove,
+    /// Only tell what would be removed.
+    Tell,
+}
+
+/// Something that was removed, or would be.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Removed {
+    /// The folder.
+    pub path: Utf8PathBuf,
+    /// What it held on disk.
+    pub bytes: u64,
+}
+
+/// Why something was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum CleanError {
+    /// A folder is no run.
+    #[error("{run} is no run")]
+    NoRun {
+        /// The folder.
+        run: Utf8PathBuf,
+    },
+    /// A living process runs it.
+    #[error("{run} is running")]
+    Running {
+        /// The run.
+        run: Utf8PathBuf,
+    },
+    /// A folder could not be removed.
+    #[error("cannot remove {path}")]
+    Remove {
+        /// The folder.
+        path: Utf8PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Remove a run, or its workspaces. Its lock is held meanwhile: nobody can resume it.
+pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, CleanError> {
+    if !runs::is_run(run) {
+        let run = run.to_owned();
+        return Err(CleanError::NoRun { run });
+    }
+    let held = RunDir::open(run).map_err(|_| CleanError::Running {
+        run: run.to_owned(),
+    })?;
+    let folders = match extent {
+        Extent::Run => vec![held.path.clone()],
+        Extent::Workspaces => workspaces(&held.path),
+    };
+    let mut removed = Vec::new();
+    for path in folders {
+        removed.push(remove(path, mode)?);
+    }
+    if (extent, mode) == (Extent::Run, Mode::Remove) {
+        unlink_latest(&held.path);
+    }
+    Ok(removed)
+}
+
+/// Remove what dead runs left in the temporary folder.
+pub fn leftovers(temp: &Utf8Path, mode: Mode) -> Vec<Removed> {
+    let removed = area::dead(temp).filter_map(|dead| {
+        let path = dead.path();
+        let bytes = size(&path);
+        if mode == Mode::Remove {
+            dead.discard();
+        }
+        (mode == Mode::Tell || !path.exists()).then_some(Removed { path, bytes })
+    });
+    removed.collect()
+}
+
+fn remove(path: Utf8PathBuf, mode: Mode) -> Result<Removed, CleanError> {
+    let bytes = size(&path);
+    if mode == Mode::Remove {
+        tree::remove(&path).map_err(|source| CleanError::Remove {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(Removed { path, bytes })
+}
+
+/// The kept workspaces of a run, those of earlier attempts included.
+fn workspaces(run: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let mut trials: Vec<Utf8PathBuf> = trial_folders(run)
+        .into_iter()
+        .map(|(_, trial)| trial)
+        .collect();
+    for agent in folders(&run.join("trials")) {
+        trials.extend(folders(&agent).iter().flat_map(|task| folders(task)));
+    }
+    let workspaces = trials.iter().map(|trial| trial.join("src-modified"));
+    workspaces.filter(|workspace| workspace.is_dir()).collect()
+}
+
+fn folders(parent: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let entries = parent.read_dir_utf8().into_iter().flatten().flatten();
+    let mut found: Vec<Utf8PathBuf> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(camino::Utf8DirEntry::into_path)
+        .collect();
+    found.sort();
+    found
+}
+
+/// `latest` must not lead to what is gone.
+fn unlink_latest(run: &Utf8Path) {
+    let Some(results) = run.parent().and_then(Utf8Path::parent) else {
+        return;
+    };
+    let link = results.join("latest");
+    if link.is_symlink() && !link.exists() {
+        // A link is a comfort; one that cannot be removed harms nobody.
+        let _ = fs::remove_file(link);
+    }
+}
+
+/// What a folder holds on disk, links not followed. Names may be any bytes.
+fn size(path: &Utf8Path) -> u64 {
+    fn below(path: &std::path::Path) -> u64 {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let sizes = entries.map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => below(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        });
+        sizes.sum()
+    }
+    below(path.as_std_path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_run() -> (tempfile::TempDir, Utf8PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8PathBuf::try_from(dir.path().canonicalize().unwrap()).unwrap();
+        let run = root.join("runs/20260101-000000-00000001");
+        for trial in ["trial-1", "trial-1.attempt-1"] {
+            let workspace = run.join("trials/a/t").join(trial).join("src-modified");
+            fs::create_dir_all(&workspace).unwrap();
+            fs::write(workspace.join("file"), "12345").unwrap();
+        }
+        fs::write(run.join(".lock"), "").unwrap();
+        std::os::unix::fs::symlink("runs/20260101-000000-00000001", root.join("latest")).unwrap();
+        (dir, run)
+    }
+
+    #[test]
+    fn workspaces_go_and_the_rest_stays() {
+        let (_dir, path) = a_run();
+        let told = run(&path, Extent::Workspaces, Mode::Tell).unwrap();
+        assert_eq!(told.len(), 2);
+        assert!(told.iter().all(|one| one.bytes == 5 && one.path.exists()));
+        let removed = run(&path, Extent::Workspaces, Mode::Remove).unwrap();
+        assert_eq!(removed, told);
+        assert!(removed.iter().all(|one| !one.path.exists()));
+        assert!(path.join("trials/a/t/trial-1").exists());
+    }
+
+    #[test]
+    fn a_run_goes_with_the_link_to_it_unless_it_lives() {
+        let (dir, path) = a_run();
+        let living = RunDir::open(&path).unwrap();
+        let refused = run(&path, Extent::Run, Mode::Remove);
+        assert!(matches!(refused, Err(CleanError::Running { .. })));
+        drop(living);
+        run(&path, Extent::Run, Mode::Remove).unwrap();
+        assert!(!path.exists());
+        assert!(!dir.path().join("latest").is_symlink());
+    }
+
+    #[test]
+    fn what_is_no_run_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(dir.path()).unwrap();
+        let refused = run(path, Extent::Run, Mode::Remove);
+        assert!(matches!(refused, Err(CleanError::NoRun { .. })));
+        assert!(path.exists());
+    }
+}

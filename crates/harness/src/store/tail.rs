@@ -1,0 +1,122 @@
+//! Reading `events.ndjson` while it is written, or afterwards. Nothing is locked and no file is
+//! kept open between two readings.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
+};
+
+use camino::Utf8PathBuf;
+
+use super::events::Entry;
+
+/// The most that is read at once.
+const MOST_READ: u64 = 4 << 20;
+
+/// A place in an event stream.
+#[derive(Debug)]
+pub struct Tail {
+    path: Utf8PathBuf,
+    inode: u64,
+    at: u64,
+    /// How much of the end is of interest when the file is first seen.
+    only_last: u64,
+    /// The beginning of a line whose end was not there yet.
+    partial: Vec<u8>,
+}
+
+impl Tail {
+    /// From the beginning.
+    pub fn new(path: Utf8PathBuf) -> Tail {
+        Tail::of_last(path, u64::MAX)
+    }
+
+    /// From so many bytes before the end.
+    pub fn of_last(path: Utf8PathBuf, bytes: u64) -> Tail {
+        Tail {
+            path,
+            inode: 0,
+            at: 0,
+            only_last: bytes,
+            partial: Vec::new(),
+        }
+    }
+
+    /// What was written since the last reading, a few megabytes at most. A file that is not there
+    /// yet holds nothing, and lines that are none are passed over.
+    pub fn read(&mut self) -> Vec<Entry> {
+        let Ok(bytes) = self.read_bytes() else {
+            return Vec::new();
+        };
+        self.partial.extend_from_slice(&bytes);
+        let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {
+            return Vec::new();
+        };
+        let lines = self.partial[..end].split(|byte| *byte == b'\n');
+        let entries = lines
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect();
+        self.partial.drain(..=end);
+        entries
+    }
+
+    fn read_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let mut file = File::open(&self.path)?;
+        let meta = file.metadata()?;
+        if meta.ino() != self.inode || meta.len() < self.at {
+            // Another attempt has another file.
+            self.inode = meta.ino();
+            self.at = meta.len().saturating_sub(self.only_last);
+            self.partial.clear();
+        }
+        file.seek(SeekFrom::Start(self.at))?;
+        let mut bytes = Vec::new();
+        let read = file.take(MOST_READ).read_to_end(&mut bytes)?;
+        self.at += read as u64;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn times(tail: &mut Tail) -> Vec<u64> {
+        tail.read().iter().map(|entry| entry.t).collect()
+    }
+
+    fn line(t: u64) -> String {
+        format!("{{\"t\":{t},\"event\":\"lost\",\"events\":1}}\n")
+    }
+
+    #[test]
+    fn a_tail_sees_each_line_once_and_only_when_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::try_from(dir.path().join("events")).unwrap();
+        let mut tail = Tail::new(path.clone());
+        assert!(times(&mut tail).is_empty(), "no file yet");
+        let mut file = File::create(&path).unwrap();
+        let second = line(2);
+        write!(file, "{}{}", line(1), &second[..9]).unwrap();
+        assert_eq!(times(&mut tail), [1]);
+        write!(file, "{}no line\n\n{}", &second[9..], line(3)).unwrap();
+        assert_eq!(times(&mut tail), [2, 3]);
+        assert!(times(&mut tail).is_empty());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, line(9)).unwrap();
+        assert_eq!(times(&mut tail), [9], "another attempt, another file");
+    }
+
+    #[test]
+    fn only_the_end_is_read_when_that_is_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::try_from(dir.path().join("events")).unwrap();
+        let text: String = (0..100).map(line).collect();
+        std::fs::write(&path, text).unwrap();
+        let mut tail = Tail::of_last(path, 100);
+        assert_eq!(times(&mut tail), [98, 99]);
+    }
+}
