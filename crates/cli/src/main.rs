@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Status(args) => commands::status::status(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
+            TaskCommand::New(args) => commands::new::new(&args),
         },
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),

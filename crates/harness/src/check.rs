@@ -8,12 +8,13 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{ConfigError, ResolvedCase},
+    config::ConfigError,
     event::RunEvent,
     host::Host,
     plan::TrialPlan,
     runner::{Run, Workspaces},
     store::{Record, TrialStatus},
+    task::Task,
     trial::TrialError,
 };
 
@@ -46,7 +47,7 @@ pub enum CheckError {
 
 /// Check a task, with each of the two agents so many times.
 pub async fn check(
-    case: &Arc<ResolvedCase>,
+    task: &Arc<Task>,
     host: &Host,
     times: u32,
     cancel: &CancellationToken,
@@ -59,13 +60,13 @@ pub async fn check(
         times,
         cancel,
     };
-    let floor = bench.trials(TrialPlan::built_in("null", case)?).await?;
-    let ceiling = match case.reference {
-        Some(_) => bench.trials(TrialPlan::built_in("oracle", case)?).await?,
+    let floor = bench.trials(TrialPlan::built_in("null", task)?).await?;
+    let ceiling = match task.reference {
+        Some(_) => bench.trials(TrialPlan::built_in("oracle", task)?).await?,
         None => Vec::new(),
     };
     Ok(TaskCheck {
-        task: case.name.clone(),
+        task: task.name.clone(),
         problems: problems(&floor, &ceiling),
         floor: floor.iter().map(|record| record.status).collect(),
         ceiling: ceiling.iter().map(|record| record.status).collect(),

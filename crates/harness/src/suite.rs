@@ -14,7 +14,7 @@ use crate::{
     host::Host,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
-    runner::{RunSummary, TrialSummary, overall, summary},
+    runner::{FailedStart, RunSummary, TrialSummary, overall, summary},
     store::{self, Meta, Record, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
 };
@@ -93,6 +93,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
             run_id: path.file_name().unwrap_or_default().to_owned(),
             status: overall(&trials, false),
             not_run: kept.trials.len() - trials.len(),
+            failed_starts: Vec::new(),
             run_dir: path,
             trials,
         },
@@ -103,7 +104,7 @@ impl TrialKey {
     fn of(plan: &TrialPlan) -> TrialKey {
         TrialKey {
             agent: plan.name.clone(),
-            task: plan.case.name.clone(),
+            task: plan.task.name.clone(),
             trial: plan.number,
         }
     }
@@ -206,8 +207,13 @@ impl SuiteRun<'_> {
         });
         let mut running = stream::iter(trials).buffer_unordered(self.parallel);
         let mut done = Vec::new();
+        let mut failed_starts = Vec::new();
         while let Some(trial) = running.next().await {
-            done.extend(trial?);
+            match trial? {
+                Done::Ended(summary) => done.push(summary),
+                Done::Refused(failed) => failed_starts.push(failed),
+                Done::NotRun => {}
+            }
         }
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
         let missing = self.plan.trials.len() - done.len();
@@ -216,6 +222,7 @@ impl SuiteRun<'_> {
             run_dir: run_dir.path.clone(),
             status: overall(&done, cancel.is_cancelled()),
             not_run: missing,
+            failed_starts,
             trials: done,
         };
         store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
@@ -249,6 +256,26 @@ fn key_of(trial: &TrialSummary) -> (&str, &str, u32) {
     (&trial.agent, &trial.task, trial.trial)
 }
 
+/// What came of one trial of a suite.
+enum Done {
+    /// It has a record.
+    Ended(TrialSummary),
+    /// What it was given is bad.
+    Refused(FailedStart),
+    /// It was not started.
+    NotRun,
+}
+
+fn failed_start(plan: &TrialPlan, error: &TrialError) -> FailedStart {
+    FailedStart {
+        agent: plan.name.clone(),
+        task: plan.task.name.clone(),
+        trial: plan.number,
+        message: error.to_string(),
+        hint: error.hint(),
+    }
+}
+
 /// One trial of a suite, its attempts included.
 struct Job<'a> {
     run: &'a SuiteRun<'a>,
@@ -258,31 +285,38 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Run the trial, or take what an earlier run left. `None` when it was not started.
+    /// Run the trial, or take what an earlier run left. Bad input of one trial is no reason to
+    /// give up the others.
     async fn run(
         self,
         number: usize,
         plan: &TrialPlan,
         listener: &SuiteListener<'_>,
-    ) -> Result<Option<TrialSummary>, SuiteError> {
+    ) -> Result<Done, SuiteError> {
         let folder = TrialKey::of(plan).folder(&self.run_dir.path);
         if let Some(record) = finished(&folder) {
-            return Ok(Some(summary(&record, &folder)));
+            return Ok(Done::Ended(summary(&record, &folder)));
         }
         let mut attempt = 0;
         loop {
             if self.cancel.is_cancelled() || self.stopped.has(&plan.name) {
-                return Ok(None);
+                return Ok(Done::NotRun);
             }
             set_aside(&folder)?;
-            let record = self.attempt(number, plan, &folder, listener).await?;
+            let record = match self.attempt(number, plan, &folder, listener).await {
+                Ok(record) => record,
+                Err(SuiteError::Trial(error)) if error.is_usage() => {
+                    return Ok(Done::Refused(failed_start(plan, &error)));
+                }
+                Err(error) => return Err(error),
+            };
             let is_hopeless = matches!(record.outcome, Outcome::Auth | Outcome::NotInstalled);
             if is_hopeless {
                 self.stopped.stop(&plan.name);
             }
             let try_again = record.outcome.is_infrastructure() && !is_hopeless;
             if !try_again || attempt == self.run.retries || self.cancel.is_cancelled() {
-                return Ok(Some(summary(&record, &folder)));
+                return Ok(Done::Ended(summary(&record, &folder)));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause(attempt)) => {}

@@ -6,6 +6,7 @@ use proctor_harness::{
     event::RunEvent,
     host::Host,
     runner::{Run, Workspaces},
+    task::find,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     }
     match paths.as_slice() {
         [path] if is_suite(&host.cwd.join(path)) => super::suite::run(path, args, &host, &settings),
+        [path] if find::is_dataset(&host.cwd.join(path)) => {
+            super::suite::run_folder(path, args, &host, &settings)
+        }
         [path] if path == DEFAULT_SUITE && !host.cwd.join(path).exists() => {
             Err(CliError::NothingToRun)
         }

@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{ResolvedSuite, Settings, load_suite},
+    config::{ResolvedSuite, Settings, load_suite, suite_of_folder},
     event::RunEvent,
     host::Host,
     plan::{Filter, SuitePlan},
@@ -17,17 +17,40 @@ use crate::{
     ui,
 };
 
+/// Run a suite's file.
 pub fn run(
     path: &Utf8Path,
     args: &RunArgs,
     host: &Host,
     settings: &Settings,
 ) -> Result<Exit, CliError> {
+    let suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+    run_suite(suite, &args.suite.agent, args, host)
+}
+
+/// Run the tasks of a folder with the agents of the command line.
+pub fn run_folder(
+    path: &Utf8Path,
+    args: &RunArgs,
+    host: &Host,
+    settings: &Settings,
+) -> Result<Exit, CliError> {
+    let folder = host.cwd.join(path);
+    let suite = suite_of_folder(&folder, &args.suite.agent, &host.env, settings);
+    run_suite(suite.map_err(CliError::Config)?, &[], args, host)
+}
+
+fn run_suite(
+    mut suite: ResolvedSuite,
+    agents: &[String],
+    args: &RunArgs,
+    host: &Host,
+) -> Result<Exit, CliError> {
     let options = &args.suite;
-    let mut suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
     let filter = Filter {
-        agents: options.agent.clone(),
+        agents: agents.to_vec(),
         tasks: options.task.clone(),
+        categories: options.category.clone(),
     };
     filter.apply(&mut suite)?;
     suite.trials = options.trials.unwrap_or(suite.trials);
@@ -36,10 +59,9 @@ pub fn run(
     if options.dry_run {
         return dry_run(&plan);
     }
-    let text = fs_err::read_to_string(host.cwd.join(path))?;
     let run = SuiteRun {
         plan: &plan,
-        suite_text: &text,
+        suite_text: suite.source.text(),
         host,
         results_dir: &suite.results_dir,
         parallel: options.parallel.map_or(suite.parallel, usize::from),
@@ -60,7 +82,14 @@ pub fn run(
     } else {
         ui::suite_report(&summary)?;
     }
-    Ok(summary.status.into())
+    for failed in &summary.failed_starts {
+        ui::error(&CliError::FailedStart(failed.clone()));
+    }
+    if summary.failed_starts.is_empty() {
+        Ok(summary.status.into())
+    } else {
+        Ok(Exit::Usage)
+    }
 }
 
 /// `latest`, the id of a run, or its folder.
@@ -80,7 +109,7 @@ fn dry_run(plan: &SuitePlan) -> Result<Exit, CliError> {
     for trial in &plan.trials {
         ui::print(&format!(
             "{} on {}, trial {}\n",
-            trial.name, trial.case.name, trial.number
+            trial.name, trial.task.name, trial.number
         ))?;
     }
     let count = plan.trials.len();

@@ -3,12 +3,19 @@
 
 mod command;
 mod git_diff;
+pub mod reward;
+pub(crate) mod shell;
+mod verifier;
 
 pub(crate) use git_diff::Size;
+pub(crate) use verifier::{copy_without_ignored, make_executable};
 
-use std::time::Instant;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::{EvaluatorSpec, Fault},
     host::Host,
+    task::{Install, Verifier},
     workspace::{Change, Workspace},
 };
 
@@ -33,6 +41,7 @@ pub struct Evaluator {
 enum Kind {
     GitDiff(git_diff::Settings),
     Command(command::Settings),
+    Verifier(Arc<Verifier>),
 }
 
 /// The names of all evaluators and what each is for.
@@ -146,12 +155,54 @@ impl Evaluator {
         })
     }
 
+    /// The tests of a Harbor task.
+    pub fn of_verifier(verifier: Verifier) -> Evaluator {
+        Evaluator {
+            name: "verifier".to_owned(),
+            kind: Kind::Verifier(Arc::new(verifier)),
+        }
+    }
+
+    /// A command of a repo's task, under the key that it is written under.
+    pub(crate) fn of_repo_command(name: &str, command: &RepoCommand<'_>) -> Evaluator {
+        let mut settings = command::Settings::of_line(command.line, command.timeout);
+        settings.hidden_tests = command.hidden_tests.map(str::to_owned);
+        let install = command.install.map(|install| command::Before {
+            line: install.command.clone(),
+            timeout: Some(install.timeout),
+            failure: command::Failure::IsNoVerdict,
+        });
+        let build = command.build.map(|line| command::Before {
+            line: line.to_owned(),
+            timeout: Some(command.timeout),
+            failure: command::Failure::IsTheAgents,
+        });
+        settings.before = install.into_iter().chain(build).collect();
+        Evaluator {
+            name: name.to_owned(),
+            kind: Kind::Command(settings),
+        }
+    }
+
+    /// The tests of a Harbor task, when that is what this is.
+    pub fn verifier(&self) -> Option<&Verifier> {
+        match &self.kind {
+            Kind::Verifier(verifier) => Some(verifier),
+            _ => None,
+        }
+    }
+
     /// Judge. What goes wrong on the way is a verdict too.
     pub async fn judge(&self, judging: &Judging<'_>, number: usize) -> Verdict {
         let started = Instant::now();
+        let place = Place {
+            folder: format!("evaluators/{}-{number}", self.name),
+            number,
+        };
         let found = match &self.kind {
             Kind::GitDiff(settings) => git_diff::judge(settings, judging).await,
-            Kind::Command(settings) => command::judge(settings, judging, number).await,
+            Kind::Command(settings) => command::judge(settings, judging, &place).await,
+            Kind::Verifier(verifier) => verifier::judge(verifier, judging, &place).await,
         };
         let mut verdict = match found {
             Ok(finding) => self.verdict(finding),
@@ -195,7 +246,24 @@ impl Evaluator {
     }
 }
 
-/// Where the clean copy for the evaluator with this number goes.
-fn copy_folder(judging: &Judging<'_>, number: usize) -> Utf8PathBuf {
-    judging.scratch.join(format!("judge-{number}"))
+/// Where an evaluator leaves files.
+struct Place {
+    /// Below the artifacts folder.
+    folder: String,
+    /// Which evaluator of the task, from 1.
+    number: usize,
+}
+
+/// A command that judges a repo's task in a clean copy.
+pub(crate) struct RepoCommand<'a> {
+    /// A line for the shell.
+    pub(crate) line: &'a str,
+    /// How long it may take.
+    pub(crate) timeout: Duration,
+    /// Run before it; when it fails there is no verdict.
+    pub(crate) install: Option<&'a Install>,
+    /// Run before it; when it fails so does the work.
+    pub(crate) build: Option<&'a str>,
+    /// The revision whose files are laid over the copy.
+    pub(crate) hidden_tests: Option<&'a str>,
 }

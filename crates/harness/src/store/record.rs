@@ -14,6 +14,8 @@ use crate::{
     evaluate::{Size, Verdict},
     outcome::{EndedBy, Ending, Outcome},
     session::{Counts, LogError},
+    sidecar::Sidecar,
+    task::TaskKind,
     usage::Usage,
     workspace::Change,
 };
@@ -63,6 +65,9 @@ pub struct Record {
     /// What it changed; absent when that could not be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<DiffRecord>,
+    /// What an adapter script left of its own figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecar: Option<Sidecar>,
     /// What the evaluators said.
     pub verdicts: Vec<Verdict>,
     /// What went wrong.
@@ -131,13 +136,19 @@ pub struct AgentRecord {
 /// What was asked.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRecord {
-    /// The test case's name.
+    /// The task's name.
     pub name: String,
-    /// The test case's file.
+    /// Where the task comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TaskKind>,
+    /// What it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// The file that defines it.
     pub config_file: String,
-    /// The SHA-256 of that file.
+    /// The SHA-256 of that file, or of all files of the task's folder.
     pub config_hash: String,
-    /// The repo, as written.
+    /// The repo, as written, or the task's folder.
     pub repo: String,
     /// The branch, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]

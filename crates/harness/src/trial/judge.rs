@@ -32,7 +32,7 @@ impl Trial<'_> {
             }
         }
         self.phase(Phase::Judging);
-        for (number, evaluator) in self.plan.evaluators.iter().enumerate() {
+        for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
             let verdict = match (&self.workspace, &self.change) {
                 _ if outcome.is_infrastructure() => {
                     evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))

@@ -3,6 +3,8 @@
 mod judge;
 mod prepare;
 mod run;
+mod sidecar;
+mod workspace;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -16,7 +18,7 @@ use self::{judge::status, prepare::NotRun};
 use crate::{
     agent::{Launch, LaunchError},
     area::Area,
-    config::{PromptFileError, Reference, Repo},
+    config::{ConfigError, PromptFileError},
     event::{Listener, Phase, RunEvent, TrialName},
     host::Host,
     log::{Account, Contender, LogWriter, Times},
@@ -26,6 +28,7 @@ use crate::{
     socket::Socket,
     source::SourceError,
     store::{self, Record, Results, StoreError, TrialStatus},
+    task::Reference,
     tree,
     workspace::{Change, Workspace},
 };
@@ -75,6 +78,9 @@ pub enum TrialError {
         /// What is wrong.
         problem: LaunchError,
     },
+    /// The task cannot be done on this machine.
+    #[error(transparent)]
+    NeedsContainer(ConfigError),
     /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
     Folder(StoreError),
@@ -169,7 +175,7 @@ impl<'a> Trial<'a> {
     fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
         (context.listener)(&RunEvent::TrialStarted(TrialName {
             agent: &plan.name,
-            task: &plan.case.name,
+            task: &plan.task.name,
             trial: plan.number,
         }));
         let artifacts = context.folder.join("artifacts");
@@ -341,13 +347,13 @@ fn millis(duration: std::time::Duration) -> u64 {
 fn test_case(plan: &TrialPlan, record: &Record) -> store::TestCaseResult {
     store::TestCaseResult {
         name: record.task.name.clone(),
-        description: plan.case.description.clone(),
+        description: plan.task.description.clone(),
         config_file: record.task.config_file.clone(),
         config_hash: record.task.config_hash.clone(),
         repo: record.task.repo.clone(),
         branch: record.task.branch.clone(),
         commit: record.task.commit.clone(),
-        expected_branch: match &plan.case.reference {
+        expected_branch: match &plan.task.reference {
             Some(Reference::Branch(branch)) => Some(branch.clone()),
             _ => None,
         },
@@ -372,14 +378,13 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
             credentials: None,
         },
         task: store::TaskRecord {
-            name: plan.case.name.clone(),
-            config_file: plan.case.config_file().to_string(),
-            config_hash: plan.case.config_hash.clone(),
-            repo: match &plan.case.repo {
-                Repo::Url(url) => url.clone(),
-                Repo::Path(path) => path.to_string(),
-            },
-            branch: plan.case.branch.clone(),
+            name: plan.task.name.clone(),
+            kind: Some(plan.task.kind),
+            category: plan.task.category.clone(),
+            config_file: plan.task.config_file().to_string(),
+            config_hash: plan.task.config_hash.clone(),
+            repo: plan.task.origin(),
+            branch: plan.task.branch().map(str::to_owned),
             commit: None,
             tree: None,
             prompt_hash: None,
@@ -393,6 +398,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         turns: None,
         counts: Counts::default(),
         diff: None,
+        sidecar: None,
         verdicts: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),

@@ -2,22 +2,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::{Ready, Trial, TrialError, chain};
+use super::{Ready, Trial, TrialError};
 use crate::{
     agent::{Authentication, Installed, LaunchContext},
     area::Area,
     availability,
-    config::{PromptSource, Reference, read_workspace_prompt},
+    config::{PromptSource, read_workspace_prompt},
     event::Phase,
     outcome::Outcome,
     socket::Socket,
-    source::{Source, SourceError},
     store,
-    workspace::{Workspace, WorkspaceError},
 };
 
 /// Why the agent did not get to run.
@@ -59,7 +57,7 @@ impl Trial<'_> {
         self.authenticate(installed.as_ref(), &env, &area).await?;
         let path = self.make_workspace(&area).await?;
         let prompt = self.prompt(&path)?;
-        let reference = self.reference().await?;
+        let reference = self.reference(&area).await?;
         let definitions = self.definitions(&path);
         let mut socket = None;
         if self.plan.agent.wants_socket() {
@@ -77,11 +75,11 @@ impl Trial<'_> {
                 env: &env,
                 is_root: self.context.host.is_root,
                 socket: socket.as_ref().map(|socket| socket.address),
-                reference: reference.as_deref(),
+                reference: reference.as_ref(),
                 definitions: &definitions,
             })
             .map_err(|problem| TrialError::Launch {
-                config_file: self.plan.case.config_file().to_owned(),
+                config_file: self.plan.task.config_file().to_owned(),
                 problem,
             })?;
         for (path, bytes) in &launch.files {
@@ -121,6 +119,12 @@ impl Trial<'_> {
             return Ok(host.env.clone());
         }
         let mut env = host.clean_env(&area.home);
+        if let Some(environment) = self.plan.task.environment() {
+            // HOME and the like stay the trial's own.
+            let own = |name: &str| matches!(name, "HOME" | "TMPDIR");
+            let set = environment.env.iter().filter(|(name, _)| !own(name));
+            env.extend(set.map(|(name, value)| (name.clone(), value.clone())));
+        }
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(env);
         };
@@ -176,67 +180,18 @@ impl Trial<'_> {
         Ok(())
     }
 
-    async fn make_workspace(&mut self, area: &Area) -> Result<Utf8PathBuf, NotRun> {
-        let case = &self.plan.case;
-        let (source, is_dirty) = tokio::join!(
-            Source::open(case, self.context.host, &self.private),
-            Source::has_uncommitted_changes(case, self.context.host),
-        );
-        let source = source.map_err(|error| self.source_failed(error))?;
-        if is_dirty {
-            let note = "the repo has uncommitted changes; the agent started from its last commit";
-            self.record.notes.push(note.to_owned());
-        }
-        let path = area.path.join("src-modified");
-        let made = Workspace::create(source, self.context.host, &path, &self.private)
-            .await
-            .map_err(|error| workspace_failed(&error))?;
-        self.record.task.commit.clone_from(&made.source_commit);
-        self.record.task.tree = Some(made.base_tree.clone());
-        self.workspace = Some(made);
-        Ok(path)
-    }
-
-    /// A repo that is not what the test case says is bad input; one out of reach is not.
-    fn source_failed(&self, source: SourceError) -> NotRun {
-        if !source.is_usage() {
-            return workspace_failed(&source.into());
-        }
-        NotRun::Usage(TrialError::Source {
-            config_file: self.plan.case.config_file().to_owned(),
-            problem: source,
-        })
-    }
-
     fn prompt(&mut self, workspace: &Utf8Path) -> Result<String, NotRun> {
         let prompt = match self.plan.agent.prompt() {
             None => return Ok(String::new()),
             Some(PromptSource::Text(text)) => text.clone(),
             Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file)
                 .map_err(|problem| TrialError::Prompt {
-                    config_file: self.plan.case.config_file().to_owned(),
+                    config_file: self.plan.task.config_file().to_owned(),
                     problem,
                 })?,
         };
         self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
         Ok(prompt)
-    }
-
-    /// The reference solution as a patch file.
-    async fn reference(&self) -> Result<Option<Utf8PathBuf>, NotRun> {
-        match (&self.plan.case.reference, &self.workspace) {
-            (Some(Reference::Patch(path)), _) => Ok(Some(path.clone())),
-            (Some(Reference::Branch(branch)), Some(workspace)) => {
-                let patch = self.private.join("reference.patch");
-                let written = workspace.reference_patch(branch, &patch).await;
-                written.map_err(|error| match error {
-                    WorkspaceError::Source(source) => self.source_failed(source),
-                    other => workspace_failed(&other),
-                })?;
-                Ok(Some(patch))
-            }
-            _ => Ok(None),
-        }
     }
 
     /// Markdown definitions beside the test case and in the workspace; the former win.
@@ -245,7 +200,7 @@ impl Trial<'_> {
         let Some(folder) = self.plan.agent.definitions_folder() else {
             return found;
         };
-        for place in [workspace, self.plan.case.folder.as_path()] {
+        for place in [workspace, self.plan.task.folder.as_path()] {
             let entries = place
                 .join(folder)
                 .read_dir_utf8()
@@ -261,16 +216,5 @@ impl Trial<'_> {
             }
         }
         found
-    }
-}
-
-fn workspace_failed(error: &WorkspaceError) -> NotRun {
-    NotRun::Infrastructure {
-        outcome: match error {
-            WorkspaceError::Source(SourceError::Fetch { .. }) => Outcome::Network,
-            _ => Outcome::Sandbox,
-        },
-        code: "WORKSPACE_FAILED",
-        message: chain(error),
     }
 }

@@ -17,16 +17,16 @@ impl Trial<'_> {
     /// Run the agent to its end.
     pub(super) async fn drive(&mut self, ready: Ready) -> Ran {
         self.phase(Phase::Running);
-        let case = &self.plan.case;
+        let limits = &self.plan.task.limits;
         let started = Timestamp::now();
         let argv = ready.launch.argv.clone();
         let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
         let drive = Drive {
             cwd: &ready.workspace,
             limits: Limits {
-                wall: case.timeout,
-                idle: case.idle_timeout,
-                output: case.output.max_bytes,
+                wall: limits.timeout,
+                idle: limits.idle_timeout,
+                output: limits.output.max_bytes,
                 ..Limits::default()
             },
             paths: CapturePaths {
@@ -37,8 +37,8 @@ impl Trial<'_> {
                     .into(),
             },
             capture: CaptureLimits {
-                raw: case.output.raw_bytes,
-                transcript: case.output.transcript_bytes,
+                raw: limits.output.raw_bytes,
+                transcript: limits.output.transcript_bytes,
             },
             socket: ready.socket,
             host: self.context.host,
@@ -65,11 +65,12 @@ impl Trial<'_> {
             capture_error,
         } = driven;
         let duration_ms = millis(report.duration);
+        self.read_sidecar(&mut conclusion);
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);
         }
         if capture.truncated() {
-            let limit = self.plan.case.output.transcript_bytes;
+            let limit = self.plan.task.limits.output.transcript_bytes;
             let message = format!(
                 "the terminal log was truncated at {limit} bytes ({} MB limit); raw/ holds the whole output",
                 limit / 1_048_576
@@ -82,7 +83,7 @@ impl Trial<'_> {
         if capture.raw_truncated() {
             let message = format!(
                 "a raw log was cut at {} bytes; the rest was counted",
-                self.plan.case.output.raw_bytes
+                self.plan.task.limits.output.raw_bytes
             );
             conclusion
                 .errors
@@ -119,10 +120,10 @@ impl Trial<'_> {
         conclusion
             .errors
             .retain(|error| error.code.as_deref() != Some(code));
-        let case = &self.plan.case;
+        let limits = &self.plan.task.limits;
         let limit = match ending.ended_by {
-            Some(EndedBy::IdleLimit) => case.idle_timeout,
-            _ => case.timeout,
+            Some(EndedBy::IdleLimit) => limits.idle_timeout,
+            _ => limits.timeout,
         };
         let which = if ending.ended_by == Some(EndedBy::IdleLimit) {
             "idle timeout"
