@@ -58,9 +58,9 @@ impl Adapter for AdapterScript {
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
         let config = section.config;
         let settings: Settings = config.read().map_err(|fault| vec![fault])?;
-        let script = section.folder.join(&settings.adapter);
-        if !script.is_file() {
-            let message = format!("there is no adapter script {script}");
+        let path = section.folder.join(&settings.adapter);
+        if !path.is_file() {
+            let message = format!("there is no adapter script {path}");
             return Err(vec![config.fault("adapter", message)]);
         }
         let prompt = resolve_prompt(
@@ -71,7 +71,7 @@ impl Adapter for AdapterScript {
         .map_err(|fault| vec![fault])?;
         Ok(Box::new(Script {
             prompt,
-            script,
+            path,
             image: settings.image,
             env: settings.env,
         }))
@@ -80,7 +80,7 @@ impl Adapter for AdapterScript {
 
 struct Script {
     prompt: PromptSource,
-    script: Utf8PathBuf,
+    path: Utf8PathBuf,
     image: Option<String>,
     env: BTreeMap<String, String>,
 }
@@ -115,7 +115,7 @@ impl Agent for Script {
         env.insert("PROXY_URL".to_owned(), String::new());
         env.extend(self.env.clone());
         Ok(Launch {
-            argv: ["sh", "-c", RUN, self.script.as_str()]
+            argv: ["sh", "-c", RUN, self.path.as_str()]
                 .map(str::to_owned)
                 .into(),
             env,

@@ -67,7 +67,7 @@ pub struct Suite {
 enum TaskEntry {
     Testcase(TestcaseEntry),
     Folder(FolderEntry),
-    Repo(repo_task::RepoEntry),
+    Repo(Box<repo_task::RepoEntry>),
 }
 
 /// Test cases.

@@ -153,9 +153,10 @@ fn conclude(
         } else {
             VerdictStatus::Failed
         },
-        message: match passed {
-            true => format!("reward {}", rewards.reward),
-            false => format!("reward {}, 1 is needed{said}", rewards.reward),
+        message: if passed {
+            format!("reward {}", rewards.reward)
+        } else {
+            format!("reward {}, 1 is needed{said}", rewards.reward)
         },
         metrics: Map::from_iter([
             ("reward".to_owned(), json!(rewards.reward)),

@@ -75,7 +75,9 @@ fn expand(path: &Utf8Path, hidden: Hidden) -> Vec<Utf8PathBuf> {
     for part in path.components() {
         let name = part.as_str();
         if !glob::is_pattern(name) {
-            found.iter_mut().for_each(|path| path.push(name));
+            for path in &mut found {
+                path.push(name);
+            }
             continue;
         }
         let below = found.iter().flat_map(|folder| all_children(folder));

@@ -169,11 +169,6 @@ impl Reader<'_> {
             self.needs_container("environment", "healthcheck", "a `healthcheck`");
         }
         environment.local = self.recipe(&environment, path);
-        if let Ok(recipe) = &environment.local {
-            let mut env = recipe.env.clone();
-            env.extend(std::mem::take(&mut environment.env));
-            environment.env = env;
-        }
         environment
     }
 
@@ -229,9 +224,12 @@ impl Reader<'_> {
             self.refuse(at, "skills_dir", "a task with a `skills_dir`");
         }
         let network = self.network(at, table.network_mode, table.allowed_hosts.as_ref());
-        let old = table.allow_internet.map(|is_open| match is_open {
-            true => Network::Public,
-            false => Network::NoNetwork,
+        let old = table.allow_internet.map(|is_open| {
+            if is_open {
+                Network::Public
+            } else {
+                Network::NoNetwork
+            }
         });
         let build = self.seconds(
             at,
@@ -418,7 +416,7 @@ impl Reader<'_> {
             mode,
             tests: crate::config::absolute(&tests),
             env: table.env.clone(),
-            local_env: environment.env.clone(),
+            local_env: environment.local_env(),
             user: table.user.as_ref().map(|user| user.0.clone()),
             timeout: timeout.unwrap_or_default(),
             network: self.network("verifier", table.network_mode, table.allowed_hosts.as_ref()),
@@ -465,12 +463,11 @@ fn is_known(version: &str) -> bool {
 /// `solution/solve.sh`, when it is there.
 fn reference(folder: &Utf8Path, env: BTreeMap<String, String>) -> Option<Reference> {
     let solution = crate::config::absolute(&folder.join("solution"));
-    solution.join("solve.sh").is_file().then(|| {
-        Reference::Script(Solution {
-            folder: solution,
-            env,
-        })
-    })
+    let is_there = solution.join("solve.sh").is_file();
+    is_there.then_some(Reference::Script(Solution {
+        folder: solution,
+        env,
+    }))
 }
 
 /// What is asked, without the lines at its start that only mark the file for crawlers.
@@ -495,7 +492,8 @@ fn without_canary(text: &str) -> &str {
     let mut found = false;
     while let Some(line) = rest.split_inclusive('\n').next() {
         let is_blank = line.trim().is_empty();
-        if !is_canary(line) && !(found && is_blank) {
+        let is_skipped = is_canary(line) || (found && is_blank);
+        if !is_skipped {
             break;
         }
         found = true;

@@ -221,7 +221,7 @@ pub(super) fn megabytes(text: &str) -> Option<u64> {
         clippy::cast_sign_loss,
         reason = "the range is checked"
     )]
-    (size >= 1.0 && size < 1e15).then_some(size as u64)
+    (1.0..1e15).contains(&size).then_some(size as u64)
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub mod harbor;
 mod harbor_toml;
 mod recipe;
 pub mod repo_task;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -142,7 +144,7 @@ pub struct Environment {
     pub pids: Option<u64>,
     /// Where commands run; the image's own working directory when unset.
     pub workdir: Option<Utf8PathBuf>,
-    /// Variables for agent and verifier.
+    /// Variables for agent and verifier, as written.
     pub env: BTreeMap<String, String>,
     /// The user that the agent runs as; the image's own when unset.
     pub user: Option<String>,
@@ -152,6 +154,16 @@ pub struct Environment {
     pub healthcheck: Option<Healthcheck>,
     /// How its workspace is made without a container, or why it cannot be.
     pub local: Result<Arc<Recipe>, ConfigError>,
+}
+
+impl Environment {
+    /// Its variables where no container has those of the Dockerfile.
+    pub fn local_env(&self) -> BTreeMap<String, String> {
+        let recipe = self.local.as_ref().ok();
+        let mut env = recipe.map_or_else(BTreeMap::new, |recipe| recipe.env.clone());
+        env.extend(self.env.clone());
+        env
+    }
 }
 
 /// An image.
@@ -225,7 +237,7 @@ pub struct Verifier {
     pub tests: Utf8PathBuf,
     /// Its own variables.
     pub env: BTreeMap<String, String>,
-    /// The variables of the environment that it runs in, when no container has them.
+    /// The variables of the agent's environment, for a verifier without a container.
     pub local_env: BTreeMap<String, String>,
     /// The user that it runs as.
     pub user: Option<String>,

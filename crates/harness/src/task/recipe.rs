@@ -120,9 +120,10 @@ impl Recipe {
             return Ok(());
         }
         let name = source.file_name().unwrap_or_default();
-        let target = match copy.to_folder || to.is_dir() {
-            true => to.join(name),
-            false => to.to_owned(),
+        let target = if copy.to_folder || to.is_dir() {
+            to.join(name)
+        } else {
+            to.to_owned()
         };
         stay_inside(into, &target)?;
         fs::create_dir_all(target.parent().unwrap_or(into))?;

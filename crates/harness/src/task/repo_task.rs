@@ -176,7 +176,7 @@ fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
         timeout: COMMAND_TIMEOUT,
     });
     let build = written.build_cmd.as_deref();
-    let built = build.map(|line| {
+    let first = build.map(|line| {
         let command = RepoCommand {
             line,
             timeout: COMMAND_TIMEOUT,
@@ -194,5 +194,5 @@ fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
         hidden_tests: written.validation_tag.as_deref(),
     };
     let tests = Evaluator::of_repo_command("test_cmd", &tests);
-    built.into_iter().chain([tests]).collect()
+    first.into_iter().chain([tests]).collect()
 }

@@ -122,8 +122,8 @@ impl Trial<'_> {
         if let Some(environment) = self.plan.task.environment() {
             // HOME and the like stay the trial's own.
             let own = |name: &str| matches!(name, "HOME" | "TMPDIR");
-            let set = environment.env.iter().filter(|(name, _)| !own(name));
-            env.extend(set.map(|(name, value)| (name.clone(), value.clone())));
+            let set = environment.local_env();
+            env.extend(set.into_iter().filter(|(name, _)| !own(name)));
         }
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(env);

@@ -97,9 +97,10 @@ impl Trial<'_> {
             Err(message) => message,
         };
         Err(NotRun::Infrastructure {
-            outcome: match self.context.cancel.is_cancelled() {
-                true => Outcome::Interrupted,
-                false => Outcome::Sandbox,
+            outcome: if self.context.cancel.is_cancelled() {
+                Outcome::Interrupted
+            } else {
+                Outcome::Sandbox
             },
             code: "INSTALL_FAILED",
             message: format!("the workspace could not be made ready: {message}"),
