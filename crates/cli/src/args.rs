@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
+use proctor_harness::config::{Network, SandboxKind};
 
 /// Run coding agents on tasks, watch them, and judge what they did.
 #[derive(Debug, Parser)]
@@ -56,7 +57,7 @@ pub enum Command {
     override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>\n       proctor run [OPTIONS] [SUITE]"
 )]
 pub struct RunArgs {
-    /// Test cases (YAML or JSON), folders of them, or one suite; `proctor.yaml` when left out
+    /// Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` when left out
     #[arg(value_name = "PATH")]
     pub paths: Vec<Utf8PathBuf>,
     /// A test case or suite; the same as PATH
@@ -85,18 +86,27 @@ pub struct RunArgs {
 #[derive(Debug, Default, PartialEq, Eq, Parser)]
 #[command(next_help_heading = "Suites")]
 pub struct SuiteArgs {
-    /// Only this agent; may be given more than once
+    /// Only this agent; for a folder of tasks the kind of agent; may be given more than once
     #[arg(long, value_name = "NAME", alias = "orchestrator")]
     pub agent: Vec<String>,
-    /// Only this task; may be given more than once
+    /// Only this task, by its name, its repo or the last part of that; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub task: Vec<String>,
+    /// Only tasks of this category, or of all below it with `x/*`; may be given more than once
+    #[arg(long, value_name = "CATEGORY")]
+    pub category: Vec<String>,
     /// How often each agent does each task
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub trials: Option<u32>,
     /// How many trials run at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub parallel: Option<u16>,
+    /// Where trials execute, whatever the suite says
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub sandbox: Option<SandboxArg>,
+    /// What trials in containers may reach, whatever suite and tasks say
+    #[arg(long, value_enum, value_name = "NETWORK")]
+    pub network: Option<NetworkArg>,
     /// What the order of the trials comes from
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -109,6 +119,45 @@ pub struct SuiteArgs {
     /// Show what would run, in its order, and run nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Where trials execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SandboxArg {
+    /// In folders and process trees of this machine
+    Local,
+    /// In containers
+    Docker,
+}
+
+impl From<SandboxArg> for SandboxKind {
+    fn from(sandbox: SandboxArg) -> SandboxKind {
+        match sandbox {
+            SandboxArg::Local => SandboxKind::Local,
+            SandboxArg::Docker => SandboxKind::Docker,
+        }
+    }
+}
+
+/// What trials in containers may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NetworkArg {
+    /// The gateway and nothing else
+    Gateway,
+    /// Everything
+    Open,
+    /// Nothing
+    None,
+}
+
+impl From<NetworkArg> for Network {
+    fn from(network: NetworkArg) -> Network {
+        match network {
+            NetworkArg::Gateway => Network::Gateway,
+            NetworkArg::Open => Network::Open,
+            NetworkArg::None => Network::None,
+        }
+    }
 }
 
 /// How to show progress.
@@ -138,7 +187,7 @@ pub struct ValidateArgs {
 /// Which test cases.
 #[derive(Debug, Parser)]
 pub struct Cases {
-    /// Test cases (YAML or JSON), or folders of them
+    /// Test cases (YAML or JSON), task folders, folders of either, or suites
     #[arg(value_name = "PATH", required_unless_present = "config")]
     pub paths: Vec<Utf8PathBuf>,
     /// A test case; the same as PATH
@@ -311,12 +360,14 @@ pub struct TaskArgs {
 pub enum TaskCommand {
     /// Prove that who does nothing fails a task and that its reference solution passes it
     Check(CheckArgs),
+    /// Write a task to start from
+    New(NewArgs),
 }
 
 /// `proctor task check`.
 #[derive(Debug, Parser)]
 pub struct CheckArgs {
-    /// Test cases (YAML or JSON), or folders of them
+    /// Tasks: test cases, task folders, folders of either, or suites
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<Utf8PathBuf>,
     /// How often each is tried, to find flaky tasks
@@ -325,6 +376,28 @@ pub struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `proctor task new`.
+#[derive(Debug, Parser)]
+pub struct NewArgs {
+    /// Its name: the folder that is made
+    #[arg(value_name = "NAME")]
+    pub name: Utf8PathBuf,
+    /// What kind of task
+    #[arg(long, value_enum, default_value_t = NewKind::Folder)]
+    pub kind: NewKind,
+}
+
+/// What kind of task to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NewKind {
+    /// A folder in Harbor's format
+    Folder,
+    /// A git repo with tags, and a suite that names it
+    Repo,
+    /// A test case
+    Testcase,
 }
 
 /// `proctor log`.

@@ -2,8 +2,8 @@
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, store::TrialStatus,
-    suite::SuiteError, trial::TrialError,
+    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, runner::FailedStart,
+    store::TrialStatus, suite::SuiteError, trial::TrialError,
 };
 
 /// How the program ends.
@@ -64,7 +64,7 @@ pub enum CliError {
     NothingToRun,
     /// An option of suites was given without one.
     #[error(
-        "--agent, --task, --trials, --parallel, --seed, --retry-infra, --resume and --dry-run need a suite"
+        "--agent, --task, --category, --trials, --parallel, --seed, --retry-infra, --resume and --dry-run need a suite"
     )]
     NotASuite,
     /// A filter names what is not there.
@@ -100,6 +100,15 @@ pub enum CliError {
         /// The file.
         path: Utf8PathBuf,
     },
+    /// Something is where a new folder is to be made.
+    #[error("{path} is there already")]
+    InTheWay {
+        /// The path.
+        path: Utf8PathBuf,
+    },
+    /// Trials of a suite were given something bad; the others ran.
+    #[error("{agent} on {task}, trial {trial}, could not be started: {message}", agent = .0.agent, task = .0.task, trial = .0.trial, message = .0.message)]
+    FailedStart(FailedStart),
     /// An agent's output cannot be read.
     #[error("{agent} has no output that could be normalised")]
     NoSession {
@@ -121,14 +130,16 @@ impl CliError {
             | CliError::Suite(SuiteError::Trial(error))
             | CliError::Check(CheckError::Trial(error)) => error.hint(),
             CliError::NoTestCases { .. } => {
-                Some("test cases end in .yaml, .yml or .json; `proctor init` writes one".to_owned())
+                Some("test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one".to_owned())
             }
+            CliError::InTheWay { .. } => Some("choose another name".to_owned()),
+            CliError::FailedStart(failed) => failed.hint.clone(),
             CliError::Exists { .. } => Some("use --force to write over it".to_owned()),
             CliError::NoSession { known, .. } => Some(format!("use one of: {}", known.join(", "))),
             CliError::NothingToRun => {
                 Some("name a test case, or write one with `proctor init`".to_owned())
             }
-            CliError::NotASuite => Some("a suite is a file with `agents` and `tasks`".to_owned()),
+            CliError::NotASuite => Some("a suite is a file with `agents` and `tasks`; a folder of tasks is one too".to_owned()),
             CliError::NoMatch(error) => Some(format!("there are: {}", error.known.join(", "))),
             CliError::Suite(SuiteError::Changed { .. }) => {
                 Some("resume with the same suite and options, or start a new run".to_owned())

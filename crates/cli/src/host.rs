@@ -21,7 +21,11 @@ pub fn host() -> std::io::Result<Host> {
     Ok(Host {
         temp: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
         cache: cache.map(|cache| cache.join("proctor")),
-        is_root: is_root(),
+        is_root: ids().0 == 0,
+        ids: ids(),
+        name: machine(),
+        binary: Utf8PathBuf::try_from(std::env::current_exe()?)
+            .map_err(camino::FromPathBufError::into_io_error)?,
         supervisor: Supervisor::this_executable(),
         home,
         cwd,
@@ -29,7 +33,16 @@ pub fn host() -> std::io::Result<Host> {
     })
 }
 
-fn is_root() -> bool {
+/// Our user and group.
+fn ids() -> (u32, u32) {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+    std::fs::metadata("/proc/self").map_or((u32::MAX, u32::MAX), |process| {
+        (process.uid(), process.gid())
+    })
+}
+
+/// The name of the machine.
+fn machine() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned())
 }

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Clean(args) => commands::clean::clean(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
+            TaskCommand::New(args) => commands::new::new(&args),
         },
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),

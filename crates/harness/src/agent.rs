@@ -82,6 +82,26 @@ pub trait Agent: Send + Sync {
         NONE
     }
 
+    /// The image that it has to run in.
+    fn image(&self) -> Option<&str> {
+        None
+    }
+
+    /// A file that it may leave in the workspace with figures of its own.
+    fn sidecar(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Files that it leaves in the workspace and that are not its work, as patterns of git.
+    fn litter(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether it gets to see the reference solution.
+    fn wants_reference(&self) -> bool {
+        false
+    }
+
     /// A folder of Markdown definitions (sub-agents) that is read from beside the test case
     /// and from the workspace, and handed to `launch`.
     fn definitions_folder(&self) -> Option<&'static str> {
@@ -190,10 +210,24 @@ pub struct LaunchContext<'a> {
     pub is_root: bool,
     /// Where a socket listens, when `wants_socket`.
     pub socket: Option<SocketAddr>,
-    /// The reference solution as a patch file, when the test case has one.
-    pub reference: Option<&'a Utf8Path>,
+    /// The reference solution, when the task has one and the agent wants it.
+    pub reference: Option<&'a ReferenceAt>,
     /// Definitions found in `definitions_folder`: name to Markdown text.
     pub definitions: &'a BTreeMap<String, String>,
+}
+
+/// Where the reference solution lies for the agent that applies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReferenceAt {
+    /// A patch.
+    Patch(Utf8PathBuf),
+    /// A folder with `solve.sh`.
+    Script {
+        /// The folder.
+        folder: Utf8PathBuf,
+        /// More environment.
+        env: BTreeMap<String, String>,
+    },
 }
 
 /// What to run.

@@ -128,7 +128,7 @@ fn is_help(text: &str) -> bool {
 }
 
 /// The first word that looks like a version: digits and dots.
-fn version_in(text: &str) -> Option<String> {
+pub(crate) fn version_in(text: &str) -> Option<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v'))
         .find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()))

@@ -8,13 +8,14 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{ConfigError, ResolvedCase},
+    config::{ConfigError, Execution, SandboxKind},
     control::Control,
     event::RunEvent,
     host::Host,
     plan::TrialPlan,
     runner::{Run, Workspaces},
     store::{Record, TrialStatus},
+    task::Task,
     trial::TrialError,
 };
 
@@ -47,7 +48,7 @@ pub enum CheckError {
 
 /// Check a task, with each of the two agents so many times.
 pub async fn check(
-    case: &Arc<ResolvedCase>,
+    task: &Arc<Task>,
     host: &Host,
     times: u32,
     cancel: &CancellationToken,
@@ -57,16 +58,24 @@ pub async fn check(
     let bench = Bench {
         host,
         folder,
+        // Where it can be done at all.
+        execution: Execution {
+            sandbox: match task.needs_container() {
+                Some(_) => SandboxKind::Docker,
+                None => SandboxKind::Local,
+            },
+            ..Execution::default()
+        },
         times,
         cancel,
     };
-    let floor = bench.trials(TrialPlan::built_in("null", case)?).await?;
-    let ceiling = match case.reference {
-        Some(_) => bench.trials(TrialPlan::built_in("oracle", case)?).await?,
+    let floor = bench.trials(TrialPlan::built_in("null", task)?).await?;
+    let ceiling = match task.reference {
+        Some(_) => bench.trials(TrialPlan::built_in("oracle", task)?).await?,
         None => Vec::new(),
     };
     Ok(TaskCheck {
-        task: case.name.clone(),
+        task: task.name.clone(),
         problems: problems(&floor, &ceiling),
         floor: floor.iter().map(|record| record.status).collect(),
         ceiling: ceiling.iter().map(|record| record.status).collect(),
@@ -77,6 +86,7 @@ pub async fn check(
 struct Bench<'a> {
     host: &'a Host,
     folder: &'a Utf8Path,
+    execution: Execution,
     times: u32,
     cancel: &'a CancellationToken,
 }
@@ -89,6 +99,7 @@ impl Bench<'_> {
             control: &control,
             plans: &[plan],
             host: self.host,
+            execution: &self.execution,
             workspace_dir: self.folder.to_owned(),
             workspaces: Workspaces::Delete,
         };

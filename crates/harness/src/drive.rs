@@ -6,7 +6,7 @@ use std::time::Duration;
 use camino::Utf8Path;
 use proctor_process::{
     Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line,
-    Lines, Output, Process, Report, Status, Stdin, Stream,
+    Lines, Output, Report, Status, Stdin, Stream,
 };
 use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep_until};
@@ -18,6 +18,10 @@ use crate::{
     host::Host,
     log::LogWriter,
     outcome::{EndedBy, Ending},
+    sandbox::{
+        Room, Running, StartError,
+        docker::{EngineError, Facts},
+    },
     session::{Conclusion, Session, SessionEvent, SessionHost, Source},
     socket::{Socket, SocketEvent},
 };
@@ -29,8 +33,10 @@ const PTY_SIZE: Output = Output::Pty {
 
 /// What an agent is driven with.
 pub struct Drive<'a> {
-    /// Where it works.
+    /// Where it works, as it sees it.
     pub cwd: &'a Utf8Path,
+    /// Where it runs.
+    pub room: &'a Room,
     /// Its limits.
     pub limits: Limits,
     /// Where its output goes.
@@ -61,14 +67,19 @@ pub struct Driven {
     pub capture: Capture,
     /// Why not everything that was captured is on disk.
     pub capture_error: Option<CaptureError>,
+    /// What a container's engine knows.
+    pub facts: Option<Facts>,
 }
 
 /// Why an agent could not be driven.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
     /// It could not be started.
+    #[error("the agent could not be started")]
+    Start(#[from] StartError),
+    /// The place where it ran is gone, and it with it.
     #[error(transparent)]
-    Start(#[from] proctor_process::Error),
+    Lost(#[from] EngineError),
     /// Its output has nowhere to go.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -88,7 +99,7 @@ impl Drive<'_> {
             closes_input: false,
         };
         let mut reader = Reader::new(launch.session, desk);
-        let mut process = Process::spawn(command, &self.host.supervisor).await?;
+        let mut process = self.room.start(command, self.host).await?;
         if launch.input == Input::Session {
             reader.session.on_open(&mut reader.desk);
             reader.desk.deliver(&mut process, self.socket.as_ref());
@@ -99,7 +110,7 @@ impl Drive<'_> {
         let report = loop {
             let end_at = reader.desk.end_at;
             tokio::select! {
-                event = process.next() => match event {
+                event = process.next() => match event? {
                     Event::Output { stream, bytes } => {
                         keep(&mut capture, stream, bytes, &mut capture_error);
                         reader.read(stream, bytes);
@@ -136,6 +147,7 @@ impl Drive<'_> {
             report,
             capture,
             capture_error,
+            facts: process.facts(),
         })
     }
 
@@ -277,7 +289,7 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     /// Bring what the session asked for to the process.
-    fn deliver(&mut self, process: &mut Process, socket: Option<&Socket>) {
+    fn deliver(&mut self, process: &mut Running, socket: Option<&Socket>) {
         for reply in self.replies.drain(..) {
             match socket {
                 Some(socket) => socket.send(reply),

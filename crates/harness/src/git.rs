@@ -119,6 +119,17 @@ impl Git {
         check(&name, quick::output(command, LIMIT).await?)
     }
 
+    /// Run with these bytes on standard input.
+    pub async fn run_with_input<'a>(
+        &self,
+        args: impl IntoIterator<Item = &'a str>,
+        input: Vec<u8>,
+    ) -> Result<Vec<u8>, GitError> {
+        let (name, command) = self.command(args);
+        let command = command.stdin(Source::Bytes(input));
+        check(&name, quick::output(command, LIMIT).await?)
+    }
+
     /// Run and give the one line that it printed.
     pub async fn line<'a>(
         &self,

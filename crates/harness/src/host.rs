@@ -21,6 +21,12 @@ pub struct Host {
     pub cache: Option<Utf8PathBuf>,
     /// Whether we are root.
     pub is_root: bool,
+    /// Our user and group.
+    pub ids: (u32, u32),
+    /// The name of the machine.
+    pub name: String,
+    /// The program that runs: the first process of containers.
+    pub binary: Utf8PathBuf,
     /// What watches over the processes that we start.
     pub supervisor: Supervisor,
 }

@@ -8,27 +8,26 @@ use crate::{
     agent::{Adapter, Agent},
     agents::{self, ADAPTERS},
     config::{
-        self, AgentSection, AgentSpec, AgentType, ConfigError, PromptSource, ResolvedCase,
-        ResolvedSuite, Settings, Source,
+        self, AgentSection, AgentSpec, AgentType, ConfigError, PromptSource, ResolvedSuite,
+        SandboxKind, Settings, Source,
     },
-    evaluate::Evaluator,
+    glob,
     host::Host,
     shuffle::Shuffle,
+    task::{Task, case},
 };
 
 /// One agent on one task once, ready to run.
 #[derive(Clone)]
 pub struct TrialPlan {
-    /// The test case.
-    pub case: Arc<ResolvedCase>,
+    /// What is asked.
+    pub task: Arc<Task>,
     /// The code that drives the agent.
     pub adapter: &'static dyn Adapter,
     /// The contender's name: that of its kind, unless a suite gives it one.
     pub name: String,
     /// The agent.
     pub agent: Arc<dyn Agent>,
-    /// How it is judged.
-    pub evaluators: Arc<[Evaluator]>,
     /// The number of the trial, from 1.
     pub number: u32,
 }
@@ -40,62 +39,65 @@ impl TrialPlan {
         host: &Host,
         settings: &Settings,
     ) -> Result<TrialPlan, ConfigError> {
-        let case = Arc::new(config::load(path, &host.env, settings)?);
+        let case = config::load(path, &host.env, settings)?;
         let adapter = adapter(&case.agent, &case.source, host)?;
         let section = case.agent.section(adapter, &case.folder);
-        TrialPlan::assemble(&case, adapter, &section)
-    }
-
-    /// A built-in agent on a task, whichever agent its test case names.
-    pub fn built_in(kind: &str, case: &Arc<ResolvedCase>) -> Result<TrialPlan, ConfigError> {
-        let adapter = agents::find(kind).expect("built-in agents are there");
-        let empty = config::Node::empty_map(config::Span::default());
-        let section = AgentSection {
-            config: &empty,
-            ..case.agent.section(adapter, &case.folder)
-        };
-        TrialPlan::assemble(case, adapter, &section)
-    }
-
-    /// Configure agent and evaluators; what is wrong with either is told together.
-    fn assemble(
-        case: &Arc<ResolvedCase>,
-        adapter: &'static dyn Adapter,
-        section: &AgentSection<'_>,
-    ) -> Result<TrialPlan, ConfigError> {
+        // What is wrong with either is told together.
         let mut faults = Vec::new();
         let agent = adapter
-            .configure(section)
+            .configure(&section)
             .map_err(|more| faults.extend(more));
-        let evaluators = evaluators(case, &mut faults)?;
+        let evaluators = case::evaluators(&case, &mut faults)?;
         let (Ok(agent), true) = (agent, faults.is_empty()) else {
             return Err(case.source.error(faults));
         };
-        Ok(TrialPlan {
-            case: Arc::clone(case),
+        check_image(agent.as_ref(), &case.agent, &case.source)?;
+        let task = Arc::new(Task::from_case(case, evaluators));
+        Ok(TrialPlan::of(task, adapter, agent))
+    }
+
+    /// A built-in agent on a task, whichever agent the task itself names.
+    pub fn built_in(kind: &str, task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
+        let adapter = agents::find(kind).expect("built-in agents are there");
+        let empty = config::Node::empty_map(config::Span::default());
+        let section = AgentSection {
+            node: &empty,
+            agent_name: None,
+            model: None,
+            config: &empty,
+            folder: &task.folder,
+            prompt: None,
+        };
+        let agent = adapter.configure(&section);
+        let agent = agent.map_err(|faults| task.source.error(faults))?;
+        Ok(TrialPlan::of(Arc::clone(task), adapter, agent))
+    }
+
+    fn of(task: Arc<Task>, adapter: &'static dyn Adapter, agent: Box<dyn Agent>) -> TrialPlan {
+        TrialPlan {
+            task,
             adapter,
             name: adapter.name().to_owned(),
             agent: agent.into(),
-            evaluators,
             number: 1,
-        })
+        }
     }
 }
 
-/// The evaluators of a test case; faults that stand in it are collected.
-fn evaluators(
-    case: &ResolvedCase,
-    faults: &mut Vec<config::Fault>,
-) -> Result<Arc<[Evaluator]>, ConfigError> {
-    let mut evaluators = Vec::new();
-    for spec in &case.evaluators {
-        match Evaluator::configure(spec, &case.folder) {
-            Ok(evaluator) => evaluators.push(evaluator),
-            Err(fault) if Arc::ptr_eq(&spec.source, &case.source) => faults.push(fault),
-            Err(fault) => return Err(spec.error(vec![fault])),
-        }
+/// Whether a task can be done where trials run: on this machine, without a container.
+fn check_sandbox(task: &Task) -> Result<(), ConfigError> {
+    task.needs_container().map_or(Ok(()), Err)
+}
+
+/// Whether an agent can run where trials run: one with an image needs a container.
+fn check_image(agent: &dyn Agent, spec: &AgentSpec, source: &Source) -> Result<(), ConfigError> {
+    if agent.image().is_none() {
+        return Ok(());
     }
-    Ok(evaluators.into())
+    let message = "an agent with an `image` needs containers";
+    let fault = spec.config.fault("image", message);
+    let hint = "add `sandbox: docker` to a suite; without `image` its adapter runs on this machine, as you";
+    Err(source.error(vec![fault.with_hint(hint)]))
 }
 
 /// The trials of a suite, in the order in which they start.
@@ -111,8 +113,10 @@ pub struct SuitePlan {
 pub struct Filter {
     /// Names of agents.
     pub agents: Vec<String>,
-    /// Names of tasks.
+    /// Names of tasks: their own, their repo, or its last part.
     pub tasks: Vec<String>,
+    /// Categories: as they are, or all below one with `x/*`.
+    pub categories: Vec<String>,
 }
 
 /// A filter that matches nothing, and what it could have named.
@@ -130,26 +134,72 @@ pub struct NoMatch {
 impl Filter {
     /// Keep what the filter names.
     pub fn apply(&self, suite: &mut ResolvedSuite) -> Result<(), NoMatch> {
-        let agents = suite.agents.iter().map(|agent| agent.name.clone());
-        check("agent", &self.agents, agents.collect())?;
-        let tasks = suite.cases.iter().map(|case| case.name.clone());
-        check("task", &self.tasks, tasks.collect())?;
-        let is_meant = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+        let agents: Vec<String> = names(suite.agents.iter().map(|agent| &agent.name));
+        check("agent", &self.agents, &agents, |wanted| {
+            agents.iter().any(|name| name == wanted)
+        })?;
+        let tasks = names(suite.tasks.iter().map(|task| &task.name));
+        check("task", &self.tasks, &tasks, |wanted| {
+            suite.tasks.iter().any(|task| task.is_called(wanted))
+        })?;
+        let known = suite.tasks.iter().filter_map(|task| task.category.as_ref());
+        check("category", &self.categories, &names(known), |wanted| {
+            suite.tasks.iter().any(|task| is_in(task, wanted))
+        })?;
         suite
             .agents
-            .retain(|agent| is_meant(&self.agents, &agent.name));
-        suite.cases.retain(|case| is_meant(&self.tasks, &case.name));
+            .retain(|agent| self.agents.is_empty() || self.agents.contains(&agent.name));
+        let means = |list: &[String], fits: &dyn Fn(&String) -> bool| {
+            list.is_empty() || list.iter().any(fits)
+        };
+        suite.tasks.retain(|task| {
+            means(&self.tasks, &|name| task.is_called(name))
+                && means(&self.categories, &|wanted| is_in(task, wanted))
+        });
+        if suite.tasks.is_empty() {
+            return Err(NoMatch {
+                what: "task of these categories",
+                name: self.tasks.join(", "),
+                known: tasks,
+            });
+        }
         Ok(())
     }
 }
 
-fn check(what: &'static str, wanted: &[String], known: Vec<String>) -> Result<(), NoMatch> {
-    match wanted.iter().find(|name| !known.contains(name)) {
+/// Each name once, in their order.
+fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in all {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn is_in(task: &Task, wanted: &str) -> bool {
+    let category = task.category.as_deref();
+    category.is_some_and(|category| match wanted.strip_suffix("/*") {
+        Some(above) => category
+            .strip_prefix(above)
+            .is_some_and(|rest| rest.starts_with('/')),
+        None => glob::matches_path(wanted, category),
+    })
+}
+
+fn check(
+    what: &'static str,
+    wanted: &[String],
+    known: &[String],
+    is_known: impl Fn(&str) -> bool,
+) -> Result<(), NoMatch> {
+    match wanted.iter().find(|name| !is_known(name)) {
         None => Ok(()),
         Some(name) => Err(NoMatch {
             what,
             name: name.clone(),
-            known,
+            known: known.to_vec(),
         }),
     }
 }
@@ -164,8 +214,8 @@ impl SuitePlan {
     ) -> Result<SuitePlan, Vec<ConfigError>> {
         let mut pairs = Vec::new();
         let mut errors = Vec::new();
-        for case in &suite.cases {
-            match pairs_of(suite, case, host) {
+        for task in &suite.tasks {
+            match pairs_of(suite, task, host) {
                 Ok(more) => pairs.extend(more),
                 Err(error) => errors.push(error),
             }
@@ -190,27 +240,25 @@ impl SuitePlan {
 /// Every agent of the suite on one task.
 fn pairs_of(
     suite: &ResolvedSuite,
-    case: &Arc<ResolvedCase>,
+    task: &Arc<Task>,
     host: &Host,
 ) -> Result<Vec<TrialPlan>, ConfigError> {
-    let prompt = case.prompt()?;
-    let mut faults = Vec::new();
-    let judges = evaluators(case, &mut faults)?;
-    if !faults.is_empty() {
-        return Err(case.source.error(faults));
+    let prompt = task.prompt()?;
+    let is_local = suite.execution.sandbox == SandboxKind::Local;
+    if is_local {
+        check_sandbox(task)?;
     }
     let contenders = suite.agents.iter();
     contenders
         .map(|contender| {
             let adapter = adapter(&contender.spec, &suite.source, host)?;
             let agent = configure(suite, &contender.spec, adapter, &prompt)?;
+            if is_local {
+                check_image(agent.as_ref(), &contender.spec, &suite.source)?;
+            }
             Ok(TrialPlan {
-                case: Arc::clone(case),
-                adapter,
                 name: contender.name.clone(),
-                agent: agent.into(),
-                evaluators: Arc::clone(&judges),
-                number: 1,
+                ..TrialPlan::of(Arc::clone(task), adapter, agent)
             })
         })
         .collect()

@@ -5,10 +5,12 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    config::Execution,
     control::Control,
     event::{Listener, RunEvent},
     host::Host,
     plan::TrialPlan,
+    sandbox::Sandbox,
     store::{self, EventWriter, Record, RunDir, StoreError, TrialStatus},
     tree,
     trial::{self, TrialError},
@@ -21,6 +23,8 @@ pub struct Run<'a> {
     pub plans: &'a [TrialPlan],
     /// The machine.
     pub host: &'a Host,
+    /// Where and how trials execute.
+    pub execution: &'a Execution,
     /// Where run folders are made, unless a test case says so.
     pub workspace_dir: Utf8PathBuf,
     /// What becomes of the workspaces.
@@ -50,8 +54,27 @@ pub struct RunSummary {
     /// How many trials were not started.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_run: usize,
+    /// Trials whose input turned out to be bad: they have no result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_starts: Vec<FailedStart>,
     /// Its trials.
     pub trials: Vec<TrialSummary>,
+}
+
+/// A trial that could not be started because of what it was given.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailedStart {
+    /// The agent.
+    pub agent: String,
+    /// The task.
+    pub task: String,
+    /// The number, from 1.
+    pub trial: u32,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
@@ -98,6 +121,9 @@ impl Run<'_> {
                 source,
             })
         })?;
+        let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path)
+            .await
+            .map_err(TrialError::Sandbox)?;
         let mut trials = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
             let cancel = self.control.token(number, cancel);
@@ -116,6 +142,7 @@ impl Run<'_> {
             };
             let context = trial::Context {
                 host: self.host,
+                sandbox: &sandbox,
                 run_id: &run_dir.id,
                 folder: &folder,
                 listener: &listener,
@@ -146,17 +173,18 @@ impl Run<'_> {
             run_dir: run_dir.path.clone(),
             status,
             not_run: self.plans.len() - trials.len(),
+            failed_starts: Vec::new(),
             trials,
         })
     }
 
     fn make_folder(&self) -> Result<RunDir, StoreError> {
-        let case = self.plans.first().map(|plan| &plan.case);
-        let parent = case
-            .and_then(|case| case.workspace_dir.as_ref())
+        let wanted = self.plans.first().map(|plan| &plan.task.run_folder);
+        let parent = wanted
+            .and_then(|wanted| wanted.parent.as_ref())
             .unwrap_or(&self.workspace_dir);
-        let name = case
-            .and_then(|case| case.workspace_name.as_deref())
+        let name = wanted
+            .and_then(|wanted| wanted.name.as_deref())
             .unwrap_or("run");
         RunDir::create(parent, name)
     }
@@ -167,7 +195,7 @@ impl Run<'_> {
             return run_dir.to_owned();
         }
         let stem = self.plans[number]
-            .case
+            .task
             .config_file()
             .file_stem()
             .unwrap_or("trial");

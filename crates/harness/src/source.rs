@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
 use crate::{
-    config::{Repo, ResolvedCase},
+    config::Repo,
     git::{Git, GitError},
     host::Host,
 };
@@ -21,6 +21,8 @@ pub enum Source {
         commit: String,
         /// The commit's tree.
         tree: String,
+        /// Where it was fetched from, when it was: other revisions have to be fetched too.
+        remote: Option<String>,
     },
     /// A folder that is no git repository.
     Folder {
@@ -83,28 +85,29 @@ impl SourceError {
 }
 
 impl Source {
-    /// Find the commit that the test case names; what has to be fetched goes below `private`.
+    /// Find the commit that a task names (HEAD when it names none); what has to be fetched goes below `private`.
     pub async fn open(
-        case: &ResolvedCase,
+        repo: &Repo,
+        revision: Option<&str>,
         host: &Host,
         private: &Utf8Path,
     ) -> Result<Source, SourceError> {
-        let revision = case.commit.as_deref().or(case.branch.as_deref());
-        match &case.repo {
+        match repo {
             Repo::Path(path) => Source::open_path(path, revision, host).await,
             Repo::Url(url) => {
                 if let Some(path) = url.strip_prefix("file://") {
                     return Source::open_path(Utf8Path::new(path), revision, host).await;
                 }
                 let git = Git::new(host, &private.join("fetched.git"));
-                fetch(url, revision.unwrap_or("HEAD"), &git).await
+                let fetched = fetch(url, revision.unwrap_or("HEAD"), &git).await?;
+                Ok(fetched.fetched_from(url))
             }
         }
     }
 
     /// Whether a checkout has changes that no commit holds: they are not part of the workspace.
-    pub async fn has_uncommitted_changes(case: &ResolvedCase, host: &Host) -> bool {
-        let Repo::Path(path) = &case.repo else {
+    pub async fn has_uncommitted_changes(repo: &Repo, revision: Option<&str>, host: &Host) -> bool {
+        let Repo::Path(path) = repo else {
             return false;
         };
         let Some(git_dir) = git_dir_of(path).filter(|git_dir| git_dir != path) else {
@@ -112,8 +115,7 @@ impl Source {
         };
         let git = Git::new(host, &git_dir).with_files(path);
         let status = ["status", "--porcelain", "--untracked-files=no"];
-        let starts_from_head = case.commit.is_none() && case.branch.is_none();
-        starts_from_head
+        revision.is_none()
             && git
                 .run(status)
                 .await
@@ -149,13 +151,36 @@ impl Source {
         }
     }
 
+    fn fetched_from(self, url: &str) -> Source {
+        match self {
+            Source::Git {
+                git, commit, tree, ..
+            } => Source::Git {
+                git,
+                commit,
+                tree,
+                remote: Some(url.to_owned()),
+            },
+            folder @ Source::Folder { .. } => folder,
+        }
+    }
+
     /// The tree of another branch, tag or commit of the same repo.
     pub async fn tree_of(&self, revision: &str) -> Result<String, SourceError> {
         match self {
-            Source::Git { git, .. } => match resolve(git, git.dir().as_str(), revision).await? {
-                Source::Git { tree, .. } => Ok(tree),
-                Source::Folder { .. } => unreachable!("a commit resolves to a commit"),
-            },
+            Source::Git { git, remote, .. } => {
+                let known = resolve(git, git.dir().as_str(), revision).await;
+                let found = match (known, remote) {
+                    (Err(SourceError::UnknownRevision { .. }), Some(url)) => {
+                        fetch(url, revision, git).await?
+                    }
+                    (known, _) => known?,
+                };
+                match found {
+                    Source::Git { tree, .. } => Ok(tree),
+                    Source::Folder { .. } => unreachable!("a commit resolves to a commit"),
+                }
+            }
             Source::Folder { path } => Err(SourceError::NotARepository {
                 path: path.clone(),
                 revision: revision.to_owned(),
@@ -200,6 +225,7 @@ async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, Source
                 git: git.clone(),
                 commit: commit.to_owned(),
                 tree: tree.to_owned(),
+                remote: None,
             });
         }
     }

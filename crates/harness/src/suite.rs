@@ -5,17 +5,21 @@ use std::{collections::BTreeSet, os::unix::fs::symlink, sync::Mutex, time::Durat
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    config::Execution,
     control::Control,
     event::RunEvent,
     host::Host,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
-    runner::{RunSummary, TrialSummary, overall, summary},
+    providers::{Providers, Turn},
+    runner::{FailedStart, RunSummary, TrialSummary, overall, summary},
+    sandbox::{Sandbox, docker::EngineError},
     store::{self, EventWriter, Meta, Record, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
 };
@@ -40,6 +44,8 @@ pub struct SuiteRun<'a> {
     pub host: &'a Host,
     /// Where results go.
     pub results_dir: &'a Utf8Path,
+    /// Where and how trials execute.
+    pub execution: &'a Execution,
     /// How many trials run at the same time.
     pub parallel: usize,
     /// How often a trial that failed for want of infrastructure is tried again.
@@ -106,6 +112,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
             run_id: path.file_name().unwrap_or_default().to_owned(),
             status: overall(&trials, false),
             not_run: kept.trials.len() - trials.len(),
+            failed_starts: Vec::new(),
             run_dir: path,
             trials,
         },
@@ -116,7 +123,7 @@ impl TrialKey {
     fn of(plan: &TrialPlan) -> TrialKey {
         TrialKey {
             agent: plan.name.clone(),
-            task: plan.case.name.clone(),
+            task: plan.task.name.clone(),
             trial: plan.number,
         }
     }
@@ -157,6 +164,9 @@ pub enum SuiteError {
     /// A trial's input is bad.
     #[error(transparent)]
     Trial(#[from] TrialError),
+    /// There is nowhere to run.
+    #[error(transparent)]
+    Sandbox(#[from] EngineError),
 }
 
 /// What stops an agent: trials that would fail in the same way are not started.
@@ -208,6 +218,9 @@ impl SuiteRun<'_> {
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
         let stopped = Stopped::default();
+        let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path).await?;
+        let providers = Providers::new(self.execution.providers.clone());
+        let slots = Semaphore::new(self.parallel);
         let events = EventWriter::start().map_err(|source| StoreError {
             path: run_dir.path.clone(),
             source,
@@ -222,16 +235,27 @@ impl SuiteRun<'_> {
                 run: self,
                 run_dir,
                 stopped: &stopped,
+                sandbox: &sandbox,
+                providers: &providers,
+                slots: &slots,
                 events: &events,
                 cancel: self.control.token(number, cancel),
             };
             job.run(number, plan, listener)
         });
-        let mut running = stream::iter(trials).buffer_unordered(self.parallel);
+        // All wait at once, so that one whose provider rests does not keep others from running.
+        let mut running: FuturesUnordered<_> = trials.collect();
         let mut done = Vec::new();
+        let mut failed_starts = Vec::new();
         while let Some(trial) = running.next().await {
-            done.extend(trial?);
+            match trial? {
+                Done::Ended(summary) => done.push(summary),
+                Done::Refused(failed) => failed_starts.push(failed),
+                Done::NotRun => {}
+            }
         }
+        drop(running);
+        sandbox.close().await;
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
         let missing = self.plan.trials.len() - done.len();
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
@@ -240,6 +264,7 @@ impl SuiteRun<'_> {
             run_dir: run_dir.path.clone(),
             status: overall(&done, is_cancelled),
             not_run: missing,
+            failed_starts,
             trials: done,
         };
         store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
@@ -274,27 +299,51 @@ fn key_of(trial: &TrialSummary) -> (&str, &str, u32) {
     (&trial.agent, &trial.task, trial.trial)
 }
 
+/// What came of one trial of a suite.
+enum Done {
+    /// It has a record.
+    Ended(TrialSummary),
+    /// What it was given is bad.
+    Refused(FailedStart),
+    /// It was not started.
+    NotRun,
+}
+
+fn failed_start(plan: &TrialPlan, error: &TrialError) -> FailedStart {
+    FailedStart {
+        agent: plan.name.clone(),
+        task: plan.task.name.clone(),
+        trial: plan.number,
+        message: error.to_string(),
+        hint: error.hint(),
+    }
+}
+
 /// One trial of a suite, its attempts included.
 struct Job<'a> {
     run: &'a SuiteRun<'a>,
     run_dir: &'a RunDir,
     stopped: &'a Stopped,
+    sandbox: &'a Sandbox,
+    providers: &'a Providers,
+    slots: &'a Semaphore,
     events: &'a EventWriter,
     /// Cancelled when the trial is, or the run.
     cancel: CancellationToken,
 }
 
 impl Job<'_> {
-    /// Run the trial, or take what an earlier run left. `None` when it was not started.
+    /// Run the trial, or take what an earlier run left. Bad input of one trial is no reason to
+    /// give up the others.
     async fn run(
         self,
         number: usize,
         plan: &TrialPlan,
         listener: &SuiteListener<'_>,
-    ) -> Result<Option<TrialSummary>, SuiteError> {
+    ) -> Result<Done, SuiteError> {
         let folder = TrialKey::of(plan).folder(&self.run_dir.path);
         if let Some(record) = finished(&folder) {
-            return Ok(Some(summary(&record, &folder)));
+            return Ok(Done::Ended(summary(&record, &folder)));
         }
         let mut attempt = 0;
         loop {
@@ -302,18 +351,33 @@ impl Job<'_> {
                 () = self.run.control.resumed() => {}
                 () = self.cancel.cancelled() => {}
             }
-            if self.cancel.is_cancelled() || self.stopped.has(&plan.name) {
-                return Ok(None);
+            let provider = plan.adapter.provider();
+            let turn = tokio::select! {
+                turn = self.turn(provider) => Some(turn),
+                () = self.cancel.cancelled() => None,
+            };
+            if turn.is_none() || self.cancel.is_cancelled() || self.stopped.has(&plan.name) {
+                return Ok(Done::NotRun);
             }
             set_aside(&folder)?;
-            let record = self.attempt(number, plan, &folder, listener).await?;
+            // On the heap: most trials of a large suite wait, and should take little while they do.
+            let attempted = Box::pin(self.attempt(number, plan, &folder, listener)).await;
+            drop(turn);
+            let record = match attempted {
+                Ok(record) => record,
+                Err(SuiteError::Trial(error)) if error.is_usage() => {
+                    return Ok(Done::Refused(failed_start(plan, &error)));
+                }
+                Err(error) => return Err(error),
+            };
+            self.providers.ended(provider, record.outcome);
             let is_hopeless = matches!(record.outcome, Outcome::Auth | Outcome::NotInstalled);
             if is_hopeless {
                 self.stopped.stop(&plan.name);
             }
             let try_again = record.outcome.is_infrastructure() && !is_hopeless;
             if !try_again || attempt == self.run.retries || self.cancel.is_cancelled() {
-                return Ok(Some(summary(&record, &folder)));
+                return Ok(Done::Ended(summary(&record, &folder)));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause(attempt)) => {}
@@ -321,6 +385,12 @@ impl Job<'_> {
             }
             attempt += 1;
         }
+    }
+
+    /// Wait until the provider takes another trial, and then until there is room for one.
+    async fn turn(&self, provider: &str) -> (Turn, Option<SemaphorePermit<'_>>) {
+        let turn = self.providers.turn(provider).await;
+        (turn, self.slots.acquire().await.ok())
     }
 
     async fn attempt(
@@ -337,6 +407,7 @@ impl Job<'_> {
         };
         let context = trial::Context {
             host: self.run.host,
+            sandbox: self.sandbox,
             run_id: &self.run_dir.id,
             folder,
             listener: &listener,

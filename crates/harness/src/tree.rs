@@ -3,12 +3,15 @@
 
 use std::{
     io::{ErrorKind, Result, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
+use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
+
+use crate::store;
 
 /// Copy the folder `from` to `to`: files with their modes, links as links.
 /// Sockets, pipes and devices are left out: they mean nothing in a copy.
@@ -27,6 +30,10 @@ pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Resul
         }
         let target = to.join(entry.file_name());
         let kind = entry.file_type()?;
+        if !kind.is_dir() && target.symlink_metadata().is_ok_and(|old| old.is_symlink()) {
+            // What is there is replaced, not written through.
+            fs::remove_file(&target)?;
+        }
         if kind.is_dir() {
             copy_where(&path, &target, keep)?;
         } else if kind.is_symlink() {
@@ -53,6 +60,17 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         }
         other => other,
     }
+}
+
+/// Give a folder and all it holds to another user; links themselves, not what they point to.
+pub fn give(root: &Path, owner: u32) -> Result<()> {
+    std::os::unix::fs::lchown(root, Some(owner), Some(owner))?;
+    if root.symlink_metadata()?.is_dir() {
+        for entry in fs::read_dir(root)? {
+            give(&entry?.path(), owner)?;
+        }
+    }
+    Ok(())
 }
 
 /// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
@@ -91,6 +109,42 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// The SHA-256 of what a folder holds: names, contents, and what can be executed.
+pub fn hash(root: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    walk(root, &mut |folder| {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                files.push(entry.path());
+            }
+        }
+        Ok(())
+    })?;
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        let about = fs::symlink_metadata(&file)?;
+        let name = file.strip_prefix(root).unwrap_or(&file);
+        let content = if about.is_symlink() {
+            Sha256::digest(fs::read_link(&file)?.as_os_str().as_bytes())
+        } else if about.is_file() {
+            Sha256::digest(fs::read(&file)?)
+        } else {
+            continue;
+        };
+        let kind = match (about.is_symlink(), about.permissions().mode() & 0o111) {
+            (true, _) => 'l',
+            (false, 0) => 'f',
+            (false, _) => 'x',
+        };
+        hash.update(name.as_os_str().as_bytes());
+        hash.update([0, kind as u8]);
+        hash.update(content);
+    }
+    Ok(store::hex(&hash.finalize()))
 }
 
 /// Write a file so that it is either there whole or not at all, also after a power cut.

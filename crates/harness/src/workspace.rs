@@ -8,10 +8,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
 use crate::{
-    config::Reference,
     git::{Git, GitError},
     host::Host,
     source::{Source, SourceError},
+    task::Reference,
     tree,
 };
 
@@ -53,6 +53,9 @@ pub enum WorkspaceError {
     /// A file operation failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// The reference solution is a script: what it makes of the files is not known.
+    #[error("the reference solution is a script")]
+    NoTree,
 }
 
 /// What an agent changed.
@@ -96,6 +99,7 @@ impl Workspace {
                 git: from,
                 commit,
                 tree,
+                ..
             } => {
                 git.copy_tree_from(from, tree).await?;
                 (Some(commit.clone()), tree.clone())
@@ -230,6 +234,78 @@ impl Workspace {
         Ok(())
     }
 
+    /// Take the workspace as it is now for the base: what was put into it before the agent
+    /// started is not the agent's work.
+    pub async fn settle(&mut self) -> Result<(), WorkspaceError> {
+        self.stage(&mut Vec::new()).await?;
+        let tree = self.git.line(["write-tree"]).await?;
+        if tree == self.base_tree {
+            return Ok(());
+        }
+        let git = self.git.clone().with_env(IDENTITY);
+        let message = "Base of the trial: after the installation";
+        self.base_commit = git.line(["commit-tree", "-m", message, &tree]).await?;
+        self.base_tree = tree;
+        let baseline = self.git.dir().to_owned();
+        fs::write(
+            baseline.join("refs/heads/main"),
+            format!("{}\n", self.base_commit),
+        )?;
+        self.git
+            .run(["read-tree", "--reset", &self.base_commit])
+            .await?;
+        self.git.run(["prune", "--expire=now"]).await?;
+        tree::remove(self.path.join(".git"))?;
+        tree::copy(&baseline, self.path.join(".git"))?;
+        Ok(())
+    }
+
+    /// Leave files of these names out of what counts as the agent's work.
+    pub fn leave_out(&self, patterns: &[&str]) -> std::io::Result<()> {
+        let info = self.git.dir().join("info");
+        fs::create_dir_all(&info)?;
+        fs::write(info.join("exclude"), patterns.join("\n") + "\n")
+    }
+
+    /// Lay the files in which `revision` differs from the source's commit over the folder `to`.
+    pub async fn lay_over(&self, revision: &str, to: &Utf8Path) -> Result<(), WorkspaceError> {
+        let tree = self.source.tree_of(revision).await?;
+        let Source::Git {
+            git: from,
+            tree: source_tree,
+            ..
+        } = &self.source
+        else {
+            return Ok(());
+        };
+        self.git.copy_tree_from(from, &tree).await?;
+        self.git.copy_tree_from(from, source_tree).await?;
+        let differing = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--diff-filter=d",
+            "--name-only",
+            source_tree,
+            &tree,
+        ];
+        let names = self.git.run(differing).await?;
+        let index = self
+            .git
+            .dir()
+            .join(format!("index-{}", uuid::Uuid::now_v7()));
+        let git = self
+            .git
+            .with_files(to)
+            .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+        git.run(["read-tree", &tree]).await?;
+        git.run_with_input(["checkout-index", "--force", "-z", "--stdin"], names)
+            .await?;
+        fs::remove_file(&index)?;
+        Ok(())
+    }
+
     /// The lines and files between another commit of the source and the agent's work.
     pub async fn files_since(
         &self,
@@ -299,6 +375,7 @@ impl Workspace {
                 fs::remove_file(&index)?;
                 Ok(tree)
             }
+            Reference::Script(_) => Err(WorkspaceError::NoTree),
         }
     }
 

@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod init;
 pub mod list;
 pub mod log;
+pub mod new;
 pub mod replay;
 pub mod run;
 pub mod schema;
@@ -16,8 +17,16 @@ pub mod task;
 pub mod validate;
 pub mod watch;
 
+use std::sync::Arc;
+
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_harness::{config::Settings, host::Host, plan::TrialPlan, runs};
+use proctor_harness::{
+    config::Settings,
+    host::Host,
+    plan::TrialPlan,
+    runs,
+    task::{Task, find, harbor},
+};
 
 use crate::error::CliError;
 
@@ -30,7 +39,7 @@ fn load<'a>(
     let mut plans = Vec::new();
     let mut errors = Vec::new();
     for path in paths {
-        for file in files(&host.cwd.join(path), path)? {
+        for file in files(path, host)? {
             match TrialPlan::load(&file, host, settings) {
                 Ok(plan) => plans.push(plan),
                 Err(error) => errors.push(error),
@@ -45,23 +54,44 @@ fn load<'a>(
 }
 
 /// A file is itself; a folder is the test cases in it.
-fn files(path: &Utf8Path, shown: &Utf8Path) -> Result<Vec<Utf8PathBuf>, CliError> {
-    if !path.is_dir() {
-        return Ok(vec![shown.to_owned()]);
+fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let full = host.cwd.join(path);
+    if !full.is_dir() {
+        return Ok(vec![path.to_owned()]);
     }
-    let mut found: Vec<Utf8PathBuf> = path
-        .read_dir_utf8()?
-        .filter_map(|entry| Some(shown.join(entry.ok()?.file_name())))
-        .filter(|file| matches!(file.extension(), Some("yaml" | "yml" | "json")))
-        .filter(|file| !file.file_name().is_some_and(|name| name.starts_with('.')))
-        .collect();
-    found.sort();
+    let found = find::case_files(&full);
     if found.is_empty() {
         return Err(CliError::NoTestCases {
-            folder: shown.to_owned(),
+            folder: path.to_owned(),
         });
     }
-    Ok(found)
+    // Shown as the user named them.
+    let shown = |file: Utf8PathBuf| match file.strip_prefix(&full) {
+        Ok(below) => path.join(below),
+        Err(_) => file,
+    };
+    Ok(found.into_iter().map(shown).collect())
+}
+
+/// The task folders of a folder, loaded.
+fn load_folders(
+    path: &Utf8Path,
+    host: &Host,
+    settings: &Settings,
+) -> Result<Vec<Arc<Task>>, CliError> {
+    let mut tasks = Vec::new();
+    let mut errors = Vec::new();
+    for folder in find::task_folders(path) {
+        match harbor::load(&folder, &host.env, settings) {
+            Ok(task) => tasks.push(Arc::new(task)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() {
+        Ok(tasks)
+    } else {
+        Err(CliError::Config(errors))
+    }
 }
 
 fn settings(host: &Host) -> Result<Settings, CliError> {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    config::{Settings, is_suite},
+    config::{Execution, Settings, is_suite},
     control::Control,
     event::RunEvent,
     host::Host,
     runner::{Run, Workspaces},
+    task::find,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     }
     match paths.as_slice() {
         [path] if is_suite(&host.cwd.join(path)) => super::suite::run(path, args, &host, &settings),
+        [path] if find::is_dataset(&host.cwd.join(path)) => {
+            super::suite::run_folder(path, args, &host, &settings)
+        }
         [path] if path == DEFAULT_SUITE && !host.cwd.join(path).exists() => {
             Err(CliError::NothingToRun)
         }
@@ -64,6 +68,7 @@ fn run_cases(
             Workspaces::Delete
         },
         host,
+        execution: &Execution::default(),
     };
     let cancel = CancellationToken::new();
     let progress = progress(args, host, plans.len(), &control, &cancel)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{ResolvedSuite, Settings, load_suite},
+    config::{ResolvedSuite, Settings, load_suite, suite_of_folder},
     control::Control,
     event::RunEvent,
     host::Host,
@@ -20,34 +20,63 @@ use crate::{
     ui,
 };
 
+/// Run a suite's file.
 pub fn run(
     path: &Utf8Path,
     args: &RunArgs,
     host: &Host,
     settings: &Settings,
 ) -> Result<Exit, CliError> {
+    let suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+    run_suite(suite, &args.suite.agent, args, host)
+}
+
+/// Run the tasks of a folder with the agents of the command line.
+pub fn run_folder(
+    path: &Utf8Path,
+    args: &RunArgs,
+    host: &Host,
+    settings: &Settings,
+) -> Result<Exit, CliError> {
+    let folder = host.cwd.join(path);
+    let suite = suite_of_folder(&folder, &args.suite.agent, &host.env, settings);
+    run_suite(suite.map_err(CliError::Config)?, &[], args, host)
+}
+
+fn run_suite(
+    mut suite: ResolvedSuite,
+    agents: &[String],
+    args: &RunArgs,
+    host: &Host,
+) -> Result<Exit, CliError> {
     let options = &args.suite;
-    let mut suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
     let filter = Filter {
-        agents: options.agent.clone(),
+        agents: agents.to_vec(),
         tasks: options.task.clone(),
+        categories: options.category.clone(),
     };
     filter.apply(&mut suite)?;
     suite.trials = options.trials.unwrap_or(suite.trials);
+    if let Some(sandbox) = options.sandbox {
+        suite.execution.sandbox = sandbox.into();
+    }
+    if let Some(network) = options.network {
+        suite.execution.network = Some(network.into());
+    }
     let seed = options.seed.unwrap_or(0);
     let plan = SuitePlan::make(&suite, host, seed).map_err(CliError::Config)?;
     if options.dry_run {
         return dry_run(&plan);
     }
-    let text = fs_err::read_to_string(host.cwd.join(path))?;
     let control = Arc::new(Control::default());
     let run = SuiteRun {
         control: &control,
         plan: &plan,
-        suite_file: path,
-        suite_text: &text,
+        suite_file: suite.source.path(),
+        suite_text: suite.source.text(),
         host,
         results_dir: &suite.results_dir,
+        execution: &suite.execution,
         parallel: options.parallel.map_or(suite.parallel, usize::from),
         retries: options.retry_infra,
     };
@@ -66,7 +95,14 @@ pub fn run(
     } else {
         ui::suite_report(&summary)?;
     }
-    Ok(summary.status.into())
+    for failed in &summary.failed_starts {
+        ui::error(&CliError::FailedStart(failed.clone()));
+    }
+    if summary.failed_starts.is_empty() {
+        Ok(summary.status.into())
+    } else {
+        Ok(Exit::Usage)
+    }
 }
 
 /// `latest`, the id of a run, or its folder.
@@ -86,7 +122,7 @@ fn dry_run(plan: &SuitePlan) -> Result<Exit, CliError> {
     for trial in &plan.trials {
         ui::print(&format!(
             "{} on {}, trial {}\n",
-            trial.name, trial.case.name, trial.number
+            trial.name, trial.task.name, trial.number
         ))?;
     }
     let count = plan.trials.len();

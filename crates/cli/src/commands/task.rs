@@ -1,9 +1,14 @@
 //! `proctor task`.
 
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     check::{TaskCheck, check as prove},
-    config,
+    config::{Settings, is_suite, load_suite},
+    host::Host,
     store::TrialStatus,
+    task::{Task, case, find},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,10 +26,8 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     let cancel = CancellationToken::new();
     let mut checks = Vec::new();
     for path in &args.paths {
-        for file in super::files(&host.cwd.join(path), path)? {
-            let case = config::load(&file, &host.env, &settings);
-            let case = case.map_err(|error| CliError::Config(vec![error]))?.into();
-            let checking = prove(&case, &host, args.times, &cancel);
+        for task in tasks(path, &host, &settings)? {
+            let checking = prove(&task, &host, args.times, &cancel);
             let checked = until_done(checking, &progress, &cancel)?;
             if cancel.is_cancelled() {
                 return Ok(Exit::Interrupted);
@@ -44,6 +47,22 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     } else {
         Exit::Failed
     })
+}
+
+/// The tasks that a path names: of a suite, of task folders, or of test cases.
+fn tasks(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<Vec<Arc<Task>>, CliError> {
+    let full = host.cwd.join(path);
+    if is_suite(&full) {
+        let suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+        return Ok(suite.tasks);
+    }
+    if find::is_dataset(&full) {
+        return super::load_folders(path, host, settings);
+    }
+    let load = |file: &Utf8PathBuf| case::load(file, &host.env, settings).map(Arc::new);
+    let files = super::files(path, host)?;
+    let loaded: Result<Vec<_>, _> = files.iter().map(load).collect();
+    loaded.map_err(|error| CliError::Config(vec![error]))
 }
 
 fn shown(check: &TaskCheck) -> String {

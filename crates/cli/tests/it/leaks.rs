@@ -34,6 +34,9 @@ fn host(context: &TestContext) -> Host {
         cache: None,
         is_root: false,
         supervisor: Supervisor::at(env!("CARGO_BIN_EXE_proctor")),
+        ids: (0, 0),
+        name: "test".to_owned(),
+        binary: env!("CARGO_BIN_EXE_proctor").into(),
         cwd: root,
     }
 }

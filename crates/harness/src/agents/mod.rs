@@ -1,5 +1,6 @@
 //! The agents that Proctor can drive: one file (or folder) each, and this list.
 
+mod adapter;
 pub mod claude_code;
 mod command;
 mod null;
@@ -12,6 +13,7 @@ use crate::agent::Adapter;
 pub static ADAPTERS: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
     &command::Command,
+    &adapter::AdapterScript,
     &oracle::Oracle,
     &null::Null,
 ];

@@ -3,9 +3,12 @@
 
 use super::plain::{self, UnreadPrompt};
 use crate::{
-    agent::{Adapter, Agent, Launch, LaunchContext, LaunchError},
+    agent::{Adapter, Agent, Launch, LaunchContext, LaunchError, ReferenceAt},
     config::{AgentSection, Fault, PromptSource},
 };
+
+/// Run as Harbor does, so that a script without a `#!` line works too.
+const RUN: &str = "\"$0\"";
 
 /// The adapter.
 pub struct Oracle;
@@ -39,21 +42,32 @@ impl Agent for Applies {
         None
     }
 
+    fn wants_reference(&self) -> bool {
+        true
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
-        let patch = context.reference.ok_or_else(|| LaunchError {
-            message: "the oracle has no reference solution to apply".to_owned(),
-            hint: Some("name one in the test case: `reference: solution.patch`, or `expected_source: branch` with `expected`".to_owned()),
-            code: "ORACLE_NO_REFERENCE",
-        })?;
-        Ok(plain::launch(
-            &[
-                "git",
-                "apply",
-                "--allow-empty",
-                "--whitespace=nowarn",
-                patch.as_str(),
-            ],
-            context,
-        ))
+        match context.reference {
+            Some(ReferenceAt::Patch(patch)) => {
+                let apply = ["git", "apply", "--allow-empty", "--whitespace=nowarn"];
+                let argv = [apply.as_slice(), &[patch.as_str()]].concat();
+                Ok(plain::launch(&argv, context))
+            }
+            Some(ReferenceAt::Script { folder, env }) => {
+                let script = folder.join("solve.sh");
+                let mut launch = plain::launch(&["sh", "-c", RUN, script.as_str()], context);
+                let noninteractive = ("DEBIAN_FRONTEND".to_owned(), "noninteractive".to_owned());
+                launch.env.extend([noninteractive]);
+                launch.env.extend(env.clone());
+                let place = ("SOLUTION_DIR".to_owned(), folder.to_string());
+                launch.env.extend([place]);
+                Ok(launch)
+            }
+            None => Err(LaunchError {
+                message: "the oracle has no reference solution to apply".to_owned(),
+                hint: Some("name one in the test case: `reference: solution.patch`, or `expected_source: branch` with `expected`; a task's folder has solution/solve.sh, a repo a `reference_tag`".to_owned()),
+                code: "ORACLE_NO_REFERENCE",
+            }),
+        }
     }
 }

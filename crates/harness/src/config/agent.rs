@@ -7,7 +7,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{
     error::Fault,
     node::{Node, Span, Value},
-    prompt::PromptSource,
+    prompt::{PromptSource, resolve_prompt},
     suggest,
 };
 use crate::agent::Adapter;
@@ -71,6 +71,20 @@ impl AgentSpec {
             folder,
             prompt: None,
         }
+    }
+
+    /// What the section asks, whichever agent does it.
+    pub fn prompt(&self, folder: &Utf8Path) -> Result<PromptSource, Fault> {
+        let text = |key| self.config.get(key).and_then(Node::as_str);
+        let section = AgentSection {
+            node: &self.node,
+            agent_name: None,
+            model: None,
+            config: &self.config,
+            folder,
+            prompt: None,
+        };
+        resolve_prompt(text("prompt"), text("prompt_file"), &section)
     }
 
     /// The complaint that no adapter has this name.

@@ -48,7 +48,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// A file that could not be read at all.
-    pub(super) fn unreadable(path: &Utf8Path, error: &io::Error) -> ConfigError {
+    pub(crate) fn unreadable(path: &Utf8Path, error: &io::Error) -> ConfigError {
         let fault = match error.kind() {
             io::ErrorKind::NotFound => Fault::new(Span::default(), "no such file")
                 .with_hint("check the path; `proctor init` writes a test case to start from"),
@@ -58,6 +58,15 @@ impl ConfigError {
             }
             _ => Fault::new(Span::default(), format!("the file cannot be read: {error}")),
         };
+        ConfigError {
+            path: path.to_owned(),
+            text: None,
+            faults: vec![fault],
+        }
+    }
+
+    /// A file that is wrong as a whole.
+    pub(crate) fn whole(path: &Utf8Path, fault: Fault) -> ConfigError {
         ConfigError {
             path: path.to_owned(),
             text: None,

@@ -1,8 +1,7 @@
-//! Where and how trials execute: `sandbox`, `limits`, `network` and `secrets` of a suite.
+//! Where and how trials execute: `sandbox`, `limits`, `network` and `providers` of a suite.
 
 use std::collections::BTreeMap;
 
-use camino::{Utf8Path, Utf8PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,7 +11,7 @@ use super::{
 };
 
 /// The keys that this file reads.
-pub(super) const KEYS: [&str; 4] = ["sandbox", "limits", "network", "secrets"];
+const KEYS: [&str; 4] = ["sandbox", "limits", "network", "providers"];
 
 /// Where and how trials execute.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,8 +26,8 @@ pub struct Execution {
     pub limits: ResourceLimits,
     /// What a trial may reach; `None` leaves it to the task.
     pub network: Option<Network>,
-    /// Where keys come from, and which of them agents may see.
-    pub secrets: Secrets,
+    /// How many trials use a provider at the same time; as many as there are when it is not here.
+    pub providers: BTreeMap<String, usize>,
 }
 
 /// The kind of sandbox.
@@ -66,15 +65,6 @@ pub enum Network {
     Open,
     /// Nothing.
     None,
-}
-
-/// Where keys come from, and which of them agents may see.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Secrets {
-    /// A file of `NAME=value` lines.
-    pub env_file: Option<Utf8PathBuf>,
-    /// Variables that agents get as they are.
-    pub unsafe_pass_through: Vec<String>,
 }
 
 /// `sandbox`, when it is a map.
@@ -115,19 +105,17 @@ pub(super) struct NetworkAsWritten {
     allowlist: Vec<String>,
 }
 
-/// `secrets`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+/// An entry of `providers`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SecretsAsWritten {
-    /// A file of `NAME=value` lines beside the suite, for keys that are not in the environment.
-    env_file: Option<String>,
-    /// Variables that agents get as they are, real keys included.
-    #[serde(default)]
-    unsafe_pass_through: Vec<String>,
+pub(super) struct ProviderAsWritten {
+    /// How many trials use it at the same time.
+    #[schemars(range(min = 1))]
+    parallel: usize,
 }
 
 /// Take the keys out of `root` and read them; what is wrong with them is collected.
-pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Execution {
+pub(super) fn take(root: &mut Node, faults: &mut Vec<Fault>) -> Execution {
     let mut execution = Execution::default();
     for key in KEYS {
         let Some((_, _, node)) = root.remove(key) else {
@@ -137,7 +125,7 @@ pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) 
             "sandbox" => sandbox(&node, &mut execution),
             "limits" => limits(&node).map(|limits| execution.limits = limits),
             "network" => network(&node).map(|network| execution.network = Some(network)),
-            _ => secrets(&node, folder).map(|secrets| execution.secrets = secrets),
+            _ => providers(&node).map(|providers| execution.providers = providers),
         };
         if let Err(fault) = read {
             faults.push(fault);
@@ -189,7 +177,7 @@ fn limits(node: &Node) -> Result<ResourceLimits, Fault> {
 }
 
 /// `512m`, `4g`, `1.5GiB`: as the tools of containers write sizes, in powers of 1024.
-pub fn bytes(text: &str) -> Option<u64> {
+fn bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -231,7 +219,7 @@ fn network(node: &Node) -> Result<Network, Fault> {
 }
 
 /// The network with this name.
-pub fn network_named(name: &str) -> Option<Network> {
+fn network_named(name: &str) -> Option<Network> {
     match name {
         "gateway" => Some(Network::Gateway),
         "open" => Some(Network::Open),
@@ -240,46 +228,30 @@ pub fn network_named(name: &str) -> Option<Network> {
     }
 }
 
-fn secrets(node: &Node, folder: &Utf8Path) -> Result<Secrets, Fault> {
-    let written: SecretsAsWritten = node.read()?;
-    let env_file = match written.env_file {
-        None => None,
-        Some(name) => {
-            let path = folder.join(&name);
-            if !path.is_file() {
-                return Err(node.fault("env_file", format!("there is no file {name}")));
-            }
-            Some(path)
+fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
+    let written: BTreeMap<String, ProviderAsWritten> = node.read()?;
+    let mut limits = BTreeMap::new();
+    for (name, provider) in written {
+        if provider.parallel == 0 {
+            return Err(node.fault(&name, "`parallel` is a number from 1"));
         }
-    };
-    Ok(Secrets {
-        env_file,
-        unsafe_pass_through: written.unsafe_pass_through,
-    })
+        limits.insert(name, provider.parallel);
+    }
+    Ok(limits)
 }
 
-/// The `NAME=value` lines of a file of secrets. Blank lines and `#` comments are skipped, an
-/// `export` in front and quotes around the value go.
-pub fn read_env_file(text: &str) -> Result<BTreeMap<String, String>, usize> {
-    let mut found = BTreeMap::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let line = line.strip_prefix("export ").unwrap_or(line);
-        let (name, value) = line.split_once('=').ok_or(number + 1)?;
-        let name = name.trim();
-        if name.is_empty() || name.contains(char::is_whitespace) {
-            return Err(number + 1);
-        }
-        let value = value.trim();
-        let unquoted = ['"', '\'']
-            .iter()
-            .find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
-        found.insert(name.to_owned(), unquoted.unwrap_or(value).to_owned());
+/// What only containers can hold to is refused without them: a setting that does nothing would
+/// be a lie.
+pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>) {
+    if execution.sandbox == SandboxKind::Docker {
+        return;
     }
-    Ok(found)
+    for key in ["limits", "network"] {
+        if root.get(key).is_some() {
+            let message = format!("`{key}` needs containers");
+            faults.push(Fault::new(root.key_span_of(key), message).with_hint("add `sandbox: docker`"));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -300,17 +272,5 @@ mod tests {
         ] {
             assert_eq!(bytes(text), expect, "{text}");
         }
-    }
-
-    #[test]
-    fn a_file_of_secrets_is_lines_of_names_and_values() {
-        let text = "# keys\nexport A=1\nB = \"two words\"\n\nC='x=y'\n";
-        let found = read_env_file(text).unwrap();
-        let pairs: Vec<(&str, &str)> = found
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        assert_eq!(pairs, [("A", "1"), ("B", "two words"), ("C", "x=y")]);
-        assert_eq!(read_env_file("A=1\nnonsense\n"), Err(2));
     }
 }

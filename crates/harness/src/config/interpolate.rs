@@ -11,11 +11,11 @@ use super::{
 
 /// Where values come from: project variables first, then the environment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Variables<'a> {
+pub(crate) struct Variables<'a> {
     /// `variables` of the project settings.
-    pub(super) project: &'a BTreeMap<String, String>,
+    pub(crate) project: &'a BTreeMap<String, String>,
     /// The environment of the process.
-    pub(super) env: &'a BTreeMap<String, String>,
+    pub(crate) env: &'a BTreeMap<String, String>,
 }
 
 impl<'a> Variables<'a> {
@@ -40,12 +40,37 @@ pub(super) struct Filled {
 pub(super) fn fill(node: &mut Node, text: &str, variables: &Variables<'_>) -> Filled {
     let mut filled = Filled::default();
     walk(node, text, variables, &mut filled);
-    // Longest first, so that hiding one value never leaves a part of another.
-    filled
-        .inserted
-        .sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-    filled.inserted.dedup();
-    filled
+    filled.sorted()
+}
+
+/// Fill every text below a key `env`, at any depth.
+pub(super) fn fill_env(node: &mut Node, text: &str, variables: &Variables<'_>) -> Filled {
+    let mut filled = Filled::default();
+    walk_env(node, text, variables, &mut filled);
+    filled.sorted()
+}
+
+fn walk_env(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Filled) {
+    let Value::Map(entries) = &mut node.value else {
+        return;
+    };
+    for (_, key, item) in entries {
+        if key == "env" {
+            walk(item, text, variables, filled);
+        } else {
+            walk_env(item, text, variables, filled);
+        }
+    }
+}
+
+impl Filled {
+    fn sorted(mut self) -> Filled {
+        // Longest first, so that hiding one value never leaves a part of another.
+        self.inserted
+            .sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        self.inserted.dedup();
+        self
+    }
 }
 
 /// Whether `name` can be written as `${name}`.

@@ -5,6 +5,7 @@ mod agent;
 mod de;
 mod error;
 mod evaluator;
+mod execution;
 mod interpolate;
 mod node;
 mod parse;
@@ -21,18 +22,25 @@ mod suite;
 mod testcase;
 #[cfg(test)]
 mod tests;
+mod thunderdome;
+mod toml;
 
 pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};
 pub use evaluator::EvaluatorSpec;
+pub use execution::{Execution, Network, ResourceLimits, SandboxKind};
+pub(crate) use interpolate::Variables;
 pub use node::{Node, Span, Value};
+pub(crate) use paths::absolute;
+pub(crate) use prompt::read_prompt_file;
 pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
 };
 pub use repo::Repo;
+pub(crate) use repo::revision_problem;
 pub use schema::schema_for_config;
 pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;
-pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite};
-pub use testcase::{OutputLimits, Reference, ResolvedCase, TestCase, load};
+pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite, suite_of_folder};
+pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};

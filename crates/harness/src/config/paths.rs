@@ -33,7 +33,7 @@ pub(super) enum PathError {
 
 /// The path from the root, without `.` in it: agents and evaluators work in other folders, and
 /// what a test case names has to be found from there.
-pub(super) fn absolute(path: &Utf8Path) -> Utf8PathBuf {
+pub(crate) fn absolute(path: &Utf8Path) -> Utf8PathBuf {
     let named = if path.as_str().is_empty() {
         Utf8Path::new(".")
     } else {

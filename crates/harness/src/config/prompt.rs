@@ -90,7 +90,7 @@ pub fn read_workspace_prompt(
         }
         other => refused(other.to_string()),
     })?;
-    read(&file).map_err(refused)
+    read_prompt_file(&file).map_err(refused)
 }
 
 fn from_file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
@@ -102,13 +102,16 @@ fn from_file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
     }
     let refused = |problem: String| format!("prompt_file `{path}` cannot be used: {problem}");
     match paths::file_in(folder, path) {
-        Ok(file) => read(&file).map(PromptSource::Text).map_err(refused),
+        Ok(file) => read_prompt_file(&file)
+            .map(PromptSource::Text)
+            .map_err(refused),
         Err(PathError::Missing { .. }) => Ok(PromptSource::WorkspaceFile(path.into())),
         Err(error) => Err(refused(error.to_string())),
     }
 }
 
-fn read(file: &Utf8Path) -> Result<String, String> {
+/// The text of a file that holds a prompt, or what is wrong with it.
+pub(crate) fn read_prompt_file(file: &Utf8Path) -> Result<String, String> {
     let limit = MAX_PROMPT_CHARS * MAX_CHAR_BYTES;
     let mut bytes = Vec::new();
     std::fs::File::open(file)

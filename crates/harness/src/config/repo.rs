@@ -13,11 +13,20 @@ pub enum Repo {
     Path(Utf8PathBuf),
 }
 
+impl std::fmt::Display for Repo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Repo::Url(url) => f.write_str(url),
+            Repo::Path(path) => f.write_str(path.as_str()),
+        }
+    }
+}
+
 const SCHEMES: [&str; 4] = ["https", "http", "ssh", "file"];
 
 impl Repo {
     /// Read `repo` of a test case in `folder`; the error says what is wrong with it.
-    pub(super) fn parse(text: &str, folder: &Utf8Path) -> Result<Repo, String> {
+    pub(crate) fn parse(text: &str, folder: &Utf8Path) -> Result<Repo, String> {
         if text.trim().is_empty() {
             return Err("it is empty".to_owned());
         }
@@ -40,6 +49,16 @@ impl Repo {
             Ok(_) => Err(format!("{path} is not a folder")),
             Err(_) => Err(format!("there is no folder {path}")),
         }
+    }
+}
+
+impl Repo {
+    /// What users call it: as it is, and the last part of it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let whole = self.to_string();
+        let last = whole.trim_end_matches('/').rsplit(['/', ':']).next();
+        let last = last.map(|name| name.trim_end_matches(".git").to_owned());
+        [Some(whole.clone()), last].into_iter().flatten().collect()
     }
 }
 
@@ -81,7 +100,7 @@ fn check_host(host: &str) -> Result<(), String> {
 }
 
 /// What is wrong with a branch or commit that is handed to git.
-pub(super) fn revision_problem(text: &str) -> Option<&'static str> {
+pub(crate) fn revision_problem(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("it is empty")
     } else if text.starts_with('-') {

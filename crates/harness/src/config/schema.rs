@@ -36,7 +36,7 @@ pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Proctor test case or suite",
-        "if": { "anyOf": [{ "required": ["agents"] }, { "required": ["tasks"] }] },
+        "if": { "anyOf": [{ "required": ["agents"] }, { "required": ["orchestrators"] }, { "required": ["tasks"] }] },
         "then": suite,
         "else": case,
         "$defs": defs,

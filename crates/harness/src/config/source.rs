@@ -9,6 +9,7 @@ use super::{
     interpolate::{self, Variables},
     node::{Node, Span},
     parse::{self, Format, MAX_FILE_BYTES},
+    toml,
 };
 
 /// Shorter values are not hidden: they are no secrets, and hiding them would garble messages.
@@ -35,21 +36,35 @@ impl std::fmt::Debug for Source {
 
 impl Source {
     /// Read a file and its tree, variables filled in.
-    pub(super) fn read(
+    pub(crate) fn read(
         path: &Utf8Path,
+        variables: &Variables<'_>,
+    ) -> Result<(Source, Node), ConfigError> {
+        Source::of_text(path, read_text(path)?, variables)
+    }
+
+    /// The same for a text that is not on disk.
+    pub(super) fn of_text(
+        path: &Utf8Path,
+        text: String,
         variables: &Variables<'_>,
     ) -> Result<(Source, Node), ConfigError> {
         let mut source = Source {
             path: path.to_owned(),
-            text: read_text(path)?,
+            text,
             inserted: Vec::new(),
         };
-        let format = match path.extension() {
-            Some("json") => Format::Json,
-            _ => Format::Yaml,
+        let read = match path.extension() {
+            Some("toml") => toml::parse(&source.text),
+            Some("json") => parse::parse(&source.text, Format::Json),
+            _ => parse::parse(&source.text, Format::Yaml),
         };
-        let mut root = parse::parse(&source.text, format).map_err(|faults| source.error(faults))?;
-        let filled = interpolate::fill(&mut root, &source.text, variables);
+        let mut root = read.map_err(|faults| source.error(faults))?;
+        let filled = match path.extension() {
+            // Harbor's files have variables in tables of environment and nowhere else.
+            Some("toml") => interpolate::fill_env(&mut root, &source.text, variables),
+            _ => interpolate::fill(&mut root, &source.text, variables),
+        };
         source.inserted = filled.inserted;
         if filled.faults.is_empty() {
             Ok((source, root))
@@ -61,6 +76,11 @@ impl Source {
     /// The file.
     pub fn path(&self) -> &Utf8Path {
         &self.path
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The sha256 of the file's bytes, in hex.

@@ -8,17 +8,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    agent::{self, AgentAsWritten, AgentSection, AgentSpec},
+    agent::{self, AgentAsWritten, AgentSpec},
     error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     interpolate::Variables,
     node::{Node, Value},
     paths,
-    prompt::{PromptSource, resolve_prompt},
     repo::{self, Repo},
     settings::Settings,
     source::Source,
 };
+use crate::task::Reference;
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 const DEFAULT_TRANSCRIPT_BYTES: u64 = 10_485_760;
@@ -134,38 +134,6 @@ pub struct ResolvedCase {
     pub source: Arc<Source>,
 }
 
-impl ResolvedCase {
-    /// What the test case asks, whichever agent does it.
-    pub fn prompt(&self) -> Result<PromptSource, ConfigError> {
-        let config = &self.agent.config;
-        let text = |key| config.get(key).and_then(Node::as_str);
-        let section = AgentSection {
-            node: &self.agent.node,
-            agent_name: None,
-            model: None,
-            config,
-            folder: &self.folder,
-            prompt: None,
-        };
-        resolve_prompt(text("prompt"), text("prompt_file"), &section)
-            .map_err(|fault| self.source.error(vec![fault]))
-    }
-
-    /// The test case file, as the user named it.
-    pub fn config_file(&self) -> &Utf8Path {
-        self.source.path()
-    }
-}
-
-/// The reference solution of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reference {
-    /// A branch of the repo.
-    Branch(String),
-    /// A patch file.
-    Patch(Utf8PathBuf),
-}
-
 /// How much of the agent's output is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
@@ -251,6 +219,16 @@ fn read_parts(
             evaluators,
         }),
         _ => Err(Refused::Here(faults)),
+    }
+}
+
+impl Default for OutputLimits {
+    fn default() -> OutputLimits {
+        OutputLimits {
+            transcript_bytes: DEFAULT_TRANSCRIPT_BYTES,
+            raw_bytes: DEFAULT_RAW_BYTES,
+            max_bytes: None,
+        }
     }
 }
 

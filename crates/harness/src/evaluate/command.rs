@@ -3,20 +3,22 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_process::{
-    Capture, CaptureLimits, CapturePaths, Command, EndReason, Event, Exit, Limits, Output, Process,
-    Status, Stdin,
-};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
-use super::{Artifact, Finding, Judging, VerdictStatus, copy_folder};
-use crate::config::{EvaluatorSpec, Fault};
+use super::{
+    Artifact, Finding, Judging, Place, VerdictStatus,
+    shell::{self, Ran, ShellCommand},
+};
+use crate::{
+    config::{EvaluatorSpec, Fault},
+    sandbox::{Access, Room, View},
+};
 
+/// Names the folder of the test case.
+const CASE_DIR: &str = "PROCTOR_CASE_DIR";
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
-/// How much of the end of the output a failed verdict quotes.
-const QUOTED_BYTES: usize = 400;
 
 /// `config` of `command`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -46,7 +48,7 @@ impl<'de> Deserialize<'de> for CommandWords {
                 f.write_str("a list of words or a line for the shell")
             }
             fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Vec<String>, E> {
-                Ok(["sh", "-c", line].map(str::to_owned).into())
+                Ok(shell::line(line))
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(
                 self,
@@ -82,8 +84,14 @@ impl JsonSchema for CommandWords {
 pub(super) struct Settings {
     argv: Vec<String>,
     env: BTreeMap<String, String>,
+    /// The folder of the test case, which the command is told.
+    case_dir: Option<Utf8PathBuf>,
     working_dir: Utf8PathBuf,
     timeout: Option<Duration>,
+    /// Run in the clean copy first.
+    pub(super) before: Vec<Before>,
+    /// A revision of the repo whose files are laid over the clean copy.
+    pub(super) hidden_tests: Option<String>,
 }
 
 impl Settings {
@@ -105,142 +113,197 @@ impl Settings {
                 format!("`{working_dir}` leaves the clean copy"),
             ));
         }
-        let mut env = written.env;
-        env.insert("PROCTOR_CASE_DIR".to_owned(), folder.to_string());
         let timeout_ms = written.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
         let timeout = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
         Ok(Settings {
             argv,
-            env,
+            env: written.env,
+            case_dir: Some(folder.to_owned()),
             working_dir,
             timeout,
+            before: Vec::new(),
+            hidden_tests: None,
         })
+    }
+}
+
+/// What is run in the clean copy before the command that judges.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    /// A line for the shell.
+    pub(super) line: String,
+    /// How long it may take.
+    pub(super) timeout: Option<Duration>,
+    /// What it means when it fails.
+    pub(super) failure: Failure,
+}
+
+/// What a failed preparation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nothing about the agent: there is no verdict.
+    IsNoVerdict,
+    /// The work cannot be built.
+    IsTheAgents,
+}
+
+impl Settings {
+    /// What a container that judges sees of this machine.
+    fn view(&self, copy: &Utf8Path, home: &Utf8Path) -> Vec<View> {
+        let view = |host: &Utf8Path, inside: &str, access| View {
+            host: host.to_owned(),
+            inside: inside.into(),
+            access,
+        };
+        let mut all = vec![
+            view(copy, "/workspace", Access::Write),
+            view(home, "/proctor/home", Access::Write),
+        ];
+        let case = self.case_dir.as_deref();
+        all.extend(case.map(|folder| view(folder, "/proctor/case", Access::Read)));
+        all
+    }
+
+    /// A line for the shell of a repo's task.
+    pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+        Settings {
+            argv: shell::line(line),
+            env: BTreeMap::new(),
+            case_dir: None,
+            working_dir: Utf8PathBuf::new(),
+            timeout: Some(timeout),
+            before: Vec::new(),
+            hidden_tests: None,
+        }
     }
 }
 
 pub(super) async fn judge(
     settings: &Settings,
     judging: &Judging<'_>,
-    number: usize,
+    place: &Place,
 ) -> Result<Finding, String> {
-    let copy = copy_folder(judging, number);
-    let home = judging.scratch.join(format!("judge-home-{number}"));
-    let log = format!("evaluators/command-{number}/output.log");
+    let copy = judging.scratch.join(format!("judge-{}", place.number));
+    let home = judging.scratch.join(format!("judge-home-{}", place.number));
     let prepared = async {
-        judging
-            .workspace
-            .clean_copy(&judging.change.tree, &copy)
-            .await
-            .map_err(|error| error.to_string())?;
-        fs_err::create_dir_all(home.join("tmp")).map_err(|error| error.to_string())?;
-        let folder = judging
-            .artifacts
-            .join(format!("evaluators/command-{number}"));
-        fs_err::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        let paths = CapturePaths {
-            stdout: folder.join("stdout").into(),
-            stderr: folder.join("stderr").into(),
-            transcript: folder.join("output.log").into(),
-        };
-        Capture::create(paths, CaptureLimits::default()).map_err(|error| error.to_string())
+        let workspace = judging.workspace;
+        workspace.clean_copy(&judging.change.tree, &copy).await?;
+        if let Some(revision) = &settings.hidden_tests {
+            workspace.lay_over(revision, &copy).await?;
+        }
+        fs_err::create_dir_all(home.join("tmp"))?;
+        Ok::<(), crate::workspace::WorkspaceError>(())
     };
-    let mut capture = prepared
+    prepared
         .await
         .map_err(|error| format!("could not make a clean copy: {error}"))?;
-    let (exit, tail) = run(settings, judging, &copy, &home, &mut capture).await?;
-    let removed = crate::tree::remove(&copy).and_then(|()| crate::tree::remove(&home));
-    removed.map_err(|error| format!("could not remove the clean copy: {error}"))?;
-    finding(settings, exit, &tail, log)
-}
-
-/// Run the command; give how it ended and the end of what it said.
-async fn run(
-    settings: &Settings,
-    judging: &Judging<'_>,
-    copy: &Utf8Path,
-    home: &Utf8Path,
-    capture: &mut Capture,
-) -> Result<(Exit, Vec<u8>), String> {
-    let mut env = judging.host.clean_env(home);
-    env.extend(settings.env.clone());
-    let command = Command {
-        program: settings.argv[0].clone().into(),
-        args: settings.argv[1..].iter().map(Into::into).collect(),
-        env: env
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect(),
-        cwd: copy.join(&settings.working_dir).into(),
-        stdin: Stdin::Null,
-        output: Output::Pipes,
-        limits: Limits {
-            wall: settings.timeout,
-            ..Limits::default()
-        },
-    };
-    let mut process = Process::spawn(command, &judging.host.supervisor)
+    let room = judging
+        .fresh_room(settings.view(&copy, &home))
         .await
         .map_err(|error| error.to_string())?;
-    let mut tail = Vec::new();
-    let mut cancelled = false;
-    loop {
-        tokio::select! {
-            event = process.next() => match event {
-                Event::Output { stream, bytes } => {
-                    capture.write(stream, bytes).map_err(|error| error.to_string())?;
-                    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(QUOTED_BYTES)..]);
-                    tail.drain(..tail.len().saturating_sub(QUOTED_BYTES));
-                }
-                Event::Ended(report) => return Ok((report.exit, tail)),
-            },
-            () = judging.cancel.cancelled(), if !cancelled => {
-                cancelled = true;
-                process.end(EndReason::Cancelled);
-            }
-        }
-    }
+    let bench = Bench {
+        settings,
+        judging,
+        room,
+        copy: &copy,
+        home: &home,
+        place,
+    };
+    let found = bench.run().await?;
+    let left = bench.room.leave().await;
+    left.map_err(|error| error.to_string())?;
+    let removed = crate::tree::remove(&copy).and_then(|()| crate::tree::remove(&home));
+    removed.map_err(|error| format!("could not remove the clean copy: {error}"))?;
+    Ok(found)
 }
 
-fn finding(settings: &Settings, exit: Exit, tail: &[u8], log: String) -> Result<Finding, String> {
-    let line = shell_words::join(&settings.argv);
-    let code = match (exit.ended_by, exit.status) {
-        (None, Some(Status::Code(code))) => code,
-        (None, Some(Status::Signal(signal))) => {
-            return Err(format!("`{line}` was killed by signal {signal}"));
+/// A clean copy and what is run in it.
+struct Bench<'a> {
+    settings: &'a Settings,
+    judging: &'a Judging<'a>,
+    room: Room,
+    copy: &'a Utf8Path,
+    home: &'a Utf8Path,
+    place: &'a Place,
+}
+
+impl Bench<'_> {
+    async fn run(&self) -> Result<Finding, String> {
+        let settings = self.settings;
+        for (number, before) in settings.before.iter().enumerate() {
+            let logs = self.logs().join(format!("before-{}", number + 1));
+            let argv = shell::line(&before.line);
+            let ran = self.step(&argv, before.timeout, logs).await?;
+            let code = ran.code(&before.line)?;
+            let message = format!(
+                "`{}` exited with code {code}: {}",
+                before.line, ran.last_line
+            );
+            match (code, before.failure) {
+                (0, _) => {}
+                (_, Failure::IsNoVerdict) => return Err(message),
+                (code, Failure::IsTheAgents) => return Ok(self.finding(code, message)),
+            }
         }
-        (Some(EndReason::TimedOut), _) => return Err(format!("`{line}` ran into its time limit")),
-        (Some(EndReason::Cancelled), _) => return Err(format!("`{line}` was interrupted")),
-        _ => return Err(format!("`{line}` ended in an unknown way")),
-    };
-    // The shell's words for "not executable" and "no such program": nothing was checked.
-    if matches!(code, 126 | 127) {
-        return Err(format!("`{line}` could not be run (exit code {code})"));
+        let ran = self
+            .step(&settings.argv, settings.timeout, self.logs())
+            .await?;
+        let line = shell_words::join(&settings.argv);
+        let code = ran.code(&line)?;
+        // The shell's words for "not executable" and "no such program": nothing was checked.
+        if matches!(code, 126 | 127) {
+            return Err(format!("`{line}` could not be run (exit code {code})"));
+        }
+        let message = match (code, ran.last_line.as_str()) {
+            (0, _) => format!("`{line}` passed"),
+            (code, "") => format!("`{line}` exited with code {code}"),
+            (code, last) => format!("`{line}` exited with code {code}: {last}"),
+        };
+        Ok(self.finding(code, message))
     }
-    let said = String::from_utf8_lossy(tail);
-    let last = said
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default()
-        .trim();
-    let message = match (code, last) {
-        (0, _) => format!("`{line}` passed"),
-        (code, "") => format!("`{line}` exited with code {code}"),
-        (code, last) => format!("`{line}` exited with code {code}: {last}"),
-    };
-    Ok(Finding {
-        status: if code == 0 {
-            VerdictStatus::Passed
-        } else {
-            VerdictStatus::Failed
-        },
-        message,
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(code))]),
-        assertions: None,
-        artifacts: vec![Artifact {
-            kind: "log".to_owned(),
-            path: log,
-            description: "what the command printed".to_owned(),
-        }],
-    })
+
+    fn logs(&self) -> Utf8PathBuf {
+        self.judging.artifacts.join(&self.place.folder)
+    }
+
+    async fn step(
+        &self,
+        argv: &[String],
+        timeout: Option<Duration>,
+        logs: Utf8PathBuf,
+    ) -> Result<Ran, String> {
+        let mut env = self.room.env(self.judging.host, self.home);
+        env.extend(self.settings.env.clone());
+        if let Some(folder) = &self.settings.case_dir {
+            env.insert(CASE_DIR.to_owned(), self.room.inside(folder).into_string());
+        }
+        let command = ShellCommand {
+            argv,
+            env,
+            cwd: &self.room.inside(&self.copy.join(&self.settings.working_dir)),
+            timeout,
+            logs,
+        };
+        command
+            .run(&self.room, self.judging.host, self.judging.cancel)
+            .await
+    }
+
+    fn finding(&self, code: i32, message: String) -> Finding {
+        Finding {
+            status: if code == 0 {
+                VerdictStatus::Passed
+            } else {
+                VerdictStatus::Failed
+            },
+            message,
+            metrics: Map::from_iter([("exit_code".to_owned(), json!(code))]),
+            assertions: None,
+            artifacts: vec![Artifact {
+                kind: "log".to_owned(),
+                path: format!("{}/output.log", self.place.folder),
+                description: "what the command printed".to_owned(),
+            }],
+        }
+    }
 }

@@ -4,22 +4,38 @@
 mod command;
 mod expected_diff;
 mod git_diff;
+pub mod reward;
+pub(crate) mod shell;
+mod verifier;
 
 pub(crate) use git_diff::Size;
+pub(crate) use verifier::{copy_without_ignored, make_executable};
 
-use std::time::Instant;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{EvaluatorSpec, Fault, Reference},
+    config::{EvaluatorSpec, Fault},
     host::Host,
+    sandbox::{
+        Access, Rights, Room, RoomSpec, Sandbox, View,
+        docker::{EngineError, Network},
+    },
+    task::{Environment, Install, Reference, Verifier},
+    tree,
     workspace::{Change, Workspace},
 };
+
+/// The user that judges in containers.
+const JUDGE: u32 = 1001;
 
 /// One way of judging, ready to judge.
 #[derive(Clone, Debug)]
@@ -35,6 +51,7 @@ enum Kind {
     GitDiff(git_diff::Settings),
     Command(command::Settings),
     ExpectedDiff(expected_diff::Settings),
+    Verifier(Arc<Verifier>),
 }
 
 /// The names of all evaluators and what each is for.
@@ -113,7 +130,6 @@ pub struct VerdictError {
 }
 
 /// What evaluators work on.
-#[derive(Debug)]
 pub struct Judging<'a> {
     /// The workspace and its baseline.
     pub workspace: &'a Workspace,
@@ -125,10 +141,47 @@ pub struct Judging<'a> {
     pub artifacts: &'a Utf8Path,
     /// Where clean copies are made.
     pub scratch: &'a Utf8Path,
+    /// Where the trial executed.
+    pub sandbox: &'a Sandbox,
+    /// Where the agent worked.
+    pub room: &'a Room,
+    /// Its working directory there.
+    pub workdir: &'a Utf8Path,
+    /// The task's own environment.
+    pub environment: Option<&'a Environment>,
     /// The machine.
     pub host: &'a Host,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
+}
+
+impl Judging<'_> {
+    /// A fresh place of the same kind as the agent's, with no network, that sees these folders.
+    /// Who judges is nobody whom the agent could have been.
+    async fn fresh_room(&self, view: Vec<View>) -> Result<Room, EngineError> {
+        let (Sandbox::Docker(docker), Room::Docker(agents)) = (self.sandbox, self.room) else {
+            return Ok(Room::Local);
+        };
+        let user = if self.host.is_root {
+            for folder in view.iter().filter(|view| view.access == Access::Write) {
+                let host = folder.host.as_std_path();
+                tree::give(host, JUDGE)
+                    .map_err(|error| EngineError::file("hand over", host, &error))?;
+            }
+            format!("{JUDGE}:{JUDGE}")
+        } else {
+            format!("{}:{}", self.host.ids.0, self.host.ids.1)
+        };
+        let room = docker.room(RoomSpec {
+            image: agents.image.clone(),
+            view,
+            rights: Rights::Hardened { user },
+            network: Network::None,
+            limits: docker.execution.limits,
+            sockets: None,
+        });
+        Ok(Room::Docker(Box::new(room.await?)))
+    }
 }
 
 /// A verdict before it has a name and a time.
@@ -155,13 +208,55 @@ impl Evaluator {
         })
     }
 
+    /// The tests of a Harbor task.
+    pub fn of_verifier(verifier: Verifier) -> Evaluator {
+        Evaluator {
+            name: "verifier".to_owned(),
+            kind: Kind::Verifier(Arc::new(verifier)),
+        }
+    }
+
+    /// A command of a repo's task, under the key that it is written under.
+    pub(crate) fn of_repo_command(name: &str, command: &RepoCommand<'_>) -> Evaluator {
+        let mut settings = command::Settings::of_line(command.line, command.timeout);
+        settings.hidden_tests = command.hidden_tests.map(str::to_owned);
+        let install = command.install.map(|install| command::Before {
+            line: install.command.clone(),
+            timeout: Some(install.timeout),
+            failure: command::Failure::IsNoVerdict,
+        });
+        let build = command.build.map(|line| command::Before {
+            line: line.to_owned(),
+            timeout: Some(command.timeout),
+            failure: command::Failure::IsTheAgents,
+        });
+        settings.before = install.into_iter().chain(build).collect();
+        Evaluator {
+            name: name.to_owned(),
+            kind: Kind::Command(settings),
+        }
+    }
+
+    /// The tests of a Harbor task, when that is what this is.
+    pub fn verifier(&self) -> Option<&Verifier> {
+        match &self.kind {
+            Kind::Verifier(verifier) => Some(verifier),
+            _ => None,
+        }
+    }
+
     /// Judge. What goes wrong on the way is a verdict too.
     pub async fn judge(&self, judging: &Judging<'_>, number: usize) -> Verdict {
         let started = Instant::now();
+        let place = Place {
+            folder: format!("evaluators/{}-{number}", self.name),
+            number,
+        };
         let found = match &self.kind {
             Kind::GitDiff(settings) => git_diff::judge(settings, judging).await,
-            Kind::Command(settings) => command::judge(settings, judging, number).await,
+            Kind::Command(settings) => command::judge(settings, judging, &place).await,
             Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging).await,
+            Kind::Verifier(verifier) => verifier::judge(verifier, judging, &place).await,
         };
         let mut verdict = match found {
             Ok(finding) => self.verdict(finding),
@@ -205,7 +300,24 @@ impl Evaluator {
     }
 }
 
-/// Where the clean copy for the evaluator with this number goes.
-fn copy_folder(judging: &Judging<'_>, number: usize) -> Utf8PathBuf {
-    judging.scratch.join(format!("judge-{number}"))
+/// Where an evaluator leaves files.
+struct Place {
+    /// Below the artifacts folder.
+    folder: String,
+    /// Which evaluator of the task, from 1.
+    number: usize,
+}
+
+/// A command that judges a repo's task in a clean copy.
+pub(crate) struct RepoCommand<'a> {
+    /// A line for the shell.
+    pub(crate) line: &'a str,
+    /// How long it may take.
+    pub(crate) timeout: Duration,
+    /// Run before it; when it fails there is no verdict.
+    pub(crate) install: Option<&'a Install>,
+    /// Run before it; when it fails so does the work.
+    pub(crate) build: Option<&'a str>,
+    /// The revision whose files are laid over the copy.
+    pub(crate) hidden_tests: Option<&'a str>,
 }

@@ -1,3 +1,146 @@
-//! Where trials execute when not on this machine's own file system.
+//! Where trials execute: on this machine, or each in a container of its own.
 
 pub mod docker;
+mod room;
+mod running;
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+use tokio::sync::Mutex;
+
+pub use self::{
+    room::{Access, DockerRoom, container_env, Rights, Room, RoomSpec, StartError, View},
+    running::Running,
+};
+use self::docker::{Address, BuildSpec, Engine, EngineError, EngineOptions, Image};
+use crate::{
+    agent::Installed,
+    config::{Execution, SandboxKind},
+    host::Host,
+    store,
+};
+
+/// The variable that says where the engine is.
+const DOCKER_HOST: &str = "DOCKER_HOST";
+
+/// Where the trials of a run execute.
+#[derive(Debug)]
+pub enum Sandbox {
+    /// In folders and process trees of this machine.
+    Local,
+    /// In containers.
+    Docker(DockerSandbox),
+}
+
+/// A Docker engine, and what is known of it by now.
+#[derive(Debug)]
+pub struct DockerSandbox {
+    /// The engine.
+    pub engine: Engine,
+    /// What the suite says about containers.
+    pub execution: Execution,
+    /// The label of what this run makes.
+    label: String,
+    /// What was found out about programs in images.
+    programs: Mutex<BTreeMap<(String, &'static str), Option<Installed>>>,
+    /// One build at a time: trials of one task want the same image.
+    building: Mutex<()>,
+}
+
+impl Sandbox {
+    /// Make ready what the trials of the run in `run_dir` need. What dead runs left is removed.
+    pub async fn open(
+        execution: &Execution,
+        host: &Host,
+        run_dir: &Utf8Path,
+    ) -> Result<Sandbox, EngineError> {
+        if execution.sandbox == SandboxKind::Local {
+            return Ok(Sandbox::Local);
+        }
+        let engine = Engine::connect(&EngineOptions {
+            address: Address::from_docker_host(host.env.get(DOCKER_HOST).map(String::as_str))?,
+            binary: host.binary.clone().into(),
+            scratch: host.temp.clone().into(),
+            supervisor: host.supervisor.clone(),
+            env: host.env.clone().into_iter().collect(),
+        })
+        .await?;
+        engine.sweep(|label| is_alive(label, host)).await?;
+        Ok(Sandbox::Docker(DockerSandbox {
+            engine,
+            execution: execution.clone(),
+            label: format!("{}:{run_dir}", host.name),
+            programs: Mutex::default(),
+            building: Mutex::default(),
+        }))
+    }
+
+    /// Wait until nothing of it is left.
+    pub async fn close(&self) {
+        if let Sandbox::Docker(docker) = self {
+            docker.engine.close().await;
+        }
+    }
+}
+
+/// Whether the run that made something still runs. Runs of other machines are left alone.
+fn is_alive(label: &str, host: &Host) -> bool {
+    match label.split_once(':') {
+        Some((name, run_dir)) if name == host.name => {
+            let run_dir = Utf8Path::new(run_dir);
+            run_dir.exists() && store::is_locked(run_dir)
+        }
+        _ => true,
+    }
+}
+
+impl DockerSandbox {
+    /// The image with this name, or with the name that the suite puts in its place.
+    pub async fn image(&self, name: &str) -> Result<Image, EngineError> {
+        let name = self.execution.images.get(name).map_or(name, String::as_str);
+        self.engine.image(name).await
+    }
+
+    /// The image that a Dockerfile makes, built once. `sink` is given what the build says.
+    pub async fn build(
+        &self,
+        context: &Utf8Path,
+        dockerfile: &Utf8Path,
+        sink: impl FnMut(&str),
+    ) -> Result<Image, EngineError> {
+        let _one_at_a_time = self.building.lock().await;
+        let spec = BuildSpec {
+            context: context.into(),
+            dockerfile: dockerfile.to_string(),
+            args: BTreeMap::new(),
+            name: "proctor-task".to_owned(),
+            labels: BTreeMap::new(),
+            network: None,
+        };
+        self.engine.build(&spec, sink).await
+    }
+
+    /// The labels of what this run makes.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([(docker::RUN_LABEL.to_owned(), self.label.clone())])
+    }
+
+    /// What is known of `program` in an image, found out once by `ask`.
+    pub(crate) async fn program(
+        &self,
+        image: &Image,
+        program: &'static str,
+        ask: impl Future<Output = Result<Option<Installed>, EngineError>>,
+    ) -> Result<Option<Installed>, EngineError> {
+        let mut programs = self.programs.lock().await;
+        let key = (image.id.clone(), program);
+        if let Some(known) = programs.get(&key) {
+            return Ok(known.clone());
+        }
+        let found = ask.await?;
+        programs.insert(key, found.clone());
+        Ok(found)
+    }
+}
+

@@ -32,6 +32,20 @@ pub struct Meta {
     pub total_tokens: Option<u64>,
     /// What it cost; null when unknown.
     pub total_cost_usd: Option<Usd>,
+    /// Tokens sent, cached ones not included; null when unknown.
+    pub input_tokens: Option<u64>,
+    /// Tokens received; null when unknown.
+    pub output_tokens: Option<u64>,
+    /// Tokens read from the prompt cache; null when unknown.
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens written to the prompt cache; null when unknown.
+    pub cache_creation_tokens: Option<u64>,
+    /// Turns; null when unknown.
+    pub turns: Option<u64>,
+    /// The tools that an adapter script named; null when unknown.
+    pub tools_used: Option<Vec<String>>,
+    /// How long the agent worked by its adapter script's account; null when unknown.
+    pub duration_ms: Option<u64>,
 }
 
 /// Thunderdome's words for how an agent ended.
@@ -53,6 +67,7 @@ impl Meta {
     pub fn of(record: &Record) -> Meta {
         let process = record.process.as_ref();
         let usage = record.usage.as_ref();
+        let sidecar = record.sidecar.as_ref();
         Meta {
             orchestrator: record.agent.name.clone(),
             task: record.task.name.clone(),
@@ -69,6 +84,13 @@ impl Meta {
             status: record.status,
             total_tokens: usage.and_then(|usage| usage.total.total_tokens),
             total_cost_usd: usage.and_then(|usage| usage.total.cost_usd),
+            input_tokens: usage.and_then(|usage| usage.total.input_tokens),
+            output_tokens: usage.and_then(|usage| usage.total.output_tokens),
+            cache_read_tokens: usage.and_then(|usage| usage.total.cache_read_tokens),
+            cache_creation_tokens: usage.and_then(|usage| usage.total.cache_creation_tokens),
+            turns: record.turns,
+            tools_used: sidecar.and_then(|sidecar| sidecar.tools_used.clone()),
+            duration_ms: sidecar.and_then(|sidecar| sidecar.duration_ms),
         }
     }
 

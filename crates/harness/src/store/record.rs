@@ -11,9 +11,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    config::ResourceLimits,
     evaluate::{Size, Verdict},
     outcome::{EndedBy, Ending, Outcome},
     session::{Counts, LogError},
+    sidecar::Sidecar,
+    task::TaskKind,
     usage::Usage,
     workspace::Change,
 };
@@ -46,6 +49,9 @@ pub struct Record {
     /// How long it took, preparation and judging included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// Where the trial executed.
+    #[serde(default)]
+    pub sandbox: SandboxRecord,
     /// The agent's process; absent when none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRecord>,
@@ -63,6 +69,9 @@ pub struct Record {
     /// What it changed; absent when that could not be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<DiffRecord>,
+    /// What an adapter script left of its own figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecar: Option<Sidecar>,
     /// What the evaluators said.
     pub verdicts: Vec<Verdict>,
     /// What went wrong.
@@ -131,13 +140,19 @@ pub struct AgentRecord {
 /// What was asked.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRecord {
-    /// The test case's name.
+    /// The task's name.
     pub name: String,
-    /// The test case's file.
+    /// Where the task comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TaskKind>,
+    /// What it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// The file that defines it.
     pub config_file: String,
-    /// The SHA-256 of that file.
+    /// The SHA-256 of that file, or of all files of the task's folder.
     pub config_hash: String,
-    /// The repo, as written.
+    /// The repo, as written, or the task's folder.
     pub repo: String,
     /// The branch, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +166,60 @@ pub struct TaskRecord {
     /// The SHA-256 of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_hash: Option<String>,
+}
+
+/// Where a trial executed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SandboxRecord {
+    /// In a folder and a process tree of its own on this machine.
+    #[default]
+    Local,
+    /// In a container of its own.
+    Docker {
+        /// The image, as it is named, or the folder that it was built from.
+        image: String,
+        /// The id of the image: what is in it.
+        image_id: String,
+        /// Its digest in a registry, when it has one.
+        image_digest: Option<String>,
+        /// What the container could reach.
+        network: String,
+        /// Who the agent was, when it was said.
+        user: Option<String>,
+        /// What the container could take.
+        limits: LimitsRecord,
+        /// The most memory that it held at one time, file cache included.
+        peak_memory_bytes: Option<u64>,
+        /// How many processes were killed for want of memory.
+        oom_kills: u64,
+        /// Who saw to the limit of the disk.
+        disk_limit: Option<String>,
+    },
+}
+
+/// What a container could take; nothing is no limit.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LimitsRecord {
+    /// Processors.
+    pub cpus: Option<f64>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+    /// Bytes on disk.
+    pub disk_bytes: Option<u64>,
+}
+
+impl From<ResourceLimits> for LimitsRecord {
+    fn from(limits: ResourceLimits) -> LimitsRecord {
+        LimitsRecord {
+            cpus: limits.cpus,
+            memory_bytes: limits.memory,
+            pids: limits.pids,
+            disk_bytes: limits.disk,
+        }
+    }
 }
 
 /// The agent's process.

@@ -32,7 +32,8 @@ impl Trial<'_> {
             }
         }
         self.phase(Phase::Judging);
-        for (number, evaluator) in self.plan.evaluators.iter().enumerate() {
+        let workdir = self.workdir();
+        for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
             let verdict = match (&self.workspace, &self.change) {
                 _ if outcome.is_infrastructure() => {
                     evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
@@ -44,9 +45,13 @@ impl Trial<'_> {
                     let judging = Judging {
                         workspace,
                         change,
-                        reference: self.plan.case.reference.as_ref(),
+                        reference: self.plan.task.reference.as_ref(),
                         artifacts: &self.artifacts,
                         scratch: &self.private,
+                        sandbox: self.context.sandbox,
+                        room: &self.room,
+                        workdir: &workdir,
+                        environment: self.plan.task.environment(),
                         host: self.context.host,
                         cancel: self.context.cancel,
                     };

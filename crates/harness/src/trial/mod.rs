@@ -1,8 +1,11 @@
 //! One trial, top to bottom: prepare, run, compare, judge, record.
 
+mod container;
 mod judge;
 mod prepare;
 mod run;
+mod sidecar;
+mod workspace;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -16,16 +19,18 @@ use self::{judge::status, prepare::NotRun};
 use crate::{
     agent::{Launch, LaunchError},
     area::Area,
-    config::{PromptFileError, Reference, Repo},
+    config::{ConfigError, PromptFileError},
     event::{Listener, Phase, RunEvent, TrialName},
     host::Host,
     log::{Account, Contender, LogWriter, Times},
     outcome::{Ending, Outcome},
     plan::TrialPlan,
+    sandbox::{Room, Sandbox, docker::EngineError},
     session::{Conclusion, Counts, LogError},
     socket::Socket,
     source::SourceError,
     store::{self, Record, Results, StoreError, TrialStatus},
+    task::Reference,
     tree,
     workspace::{Change, Workspace},
 };
@@ -37,6 +42,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct Context<'a> {
     /// The machine.
     pub host: &'a Host,
+    /// Where it executes.
+    pub sandbox: &'a Sandbox,
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's own folder in the run's.
@@ -75,6 +82,18 @@ pub enum TrialError {
         /// What is wrong.
         problem: LaunchError,
     },
+    /// A container has to be made of something.
+    #[error("{config_file}: neither the task nor the agent names an image to run in")]
+    NoImage {
+        /// The task.
+        config_file: Utf8PathBuf,
+    },
+    /// The task cannot be done on this machine.
+    #[error(transparent)]
+    NeedsContainer(ConfigError),
+    /// There is nowhere to run.
+    #[error(transparent)]
+    Sandbox(EngineError),
     /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
     Folder(StoreError),
@@ -92,6 +111,9 @@ impl TrialError {
                 ..
             } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
             TrialError::Launch { problem, .. } => problem.hint.clone(),
+            TrialError::NoImage { .. } => Some(
+                "name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned(),
+            ),
             TrialError::Folder(_) => {
                 Some("choose a folder that you may write to with `workspace_dir`".to_owned())
             }
@@ -102,7 +124,7 @@ impl TrialError {
 
     /// Whether the input is to blame, and nothing was run.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, TrialError::Store(_))
+        !matches!(self, TrialError::Store(_) | TrialError::Sandbox(_))
     }
 }
 
@@ -123,6 +145,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         }) => trial.not_run(outcome, code, message),
     };
     trial.judge(&ran).await;
+    trial.leave().await;
     trial.end(&ran)
 }
 
@@ -145,6 +168,8 @@ struct Trial<'a> {
     /// Written as the session goes; `None` once it is finished.
     log: Option<LogWriter<NamedTempFile>>,
     area: Option<Arc<Area>>,
+    /// Where its commands run.
+    room: Room,
     workspace: Option<Workspace>,
     change: Option<Change>,
 }
@@ -153,7 +178,8 @@ struct Trial<'a> {
 struct Ready {
     launch: Launch,
     socket: Option<Socket>,
-    workspace: Utf8PathBuf,
+    /// Where it works, as it sees it.
+    workdir: Utf8PathBuf,
 }
 
 /// What the agent's part came to.
@@ -169,7 +195,7 @@ impl<'a> Trial<'a> {
     fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
         (context.listener)(&RunEvent::TrialStarted(TrialName {
             agent: &plan.name,
-            task: &plan.case.name,
+            task: &plan.task.name,
             trial: plan.number,
         }));
         let artifacts = context.folder.join("artifacts");
@@ -197,6 +223,7 @@ impl<'a> Trial<'a> {
             private,
             log: Some(LogWriter::new(log)),
             area: None,
+            room: Room::Local,
             workspace: None,
             change: None,
         };
@@ -341,13 +368,13 @@ fn millis(duration: std::time::Duration) -> u64 {
 fn test_case(plan: &TrialPlan, record: &Record) -> store::TestCaseResult {
     store::TestCaseResult {
         name: record.task.name.clone(),
-        description: plan.case.description.clone(),
+        description: plan.task.description.clone(),
         config_file: record.task.config_file.clone(),
         config_hash: record.task.config_hash.clone(),
         repo: record.task.repo.clone(),
         branch: record.task.branch.clone(),
         commit: record.task.commit.clone(),
-        expected_branch: match &plan.case.reference {
+        expected_branch: match &plan.task.reference {
             Some(Reference::Branch(branch)) => Some(branch.clone()),
             _ => None,
         },
@@ -372,14 +399,13 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
             credentials: None,
         },
         task: store::TaskRecord {
-            name: plan.case.name.clone(),
-            config_file: plan.case.config_file().to_string(),
-            config_hash: plan.case.config_hash.clone(),
-            repo: match &plan.case.repo {
-                Repo::Url(url) => url.clone(),
-                Repo::Path(path) => path.to_string(),
-            },
-            branch: plan.case.branch.clone(),
+            name: plan.task.name.clone(),
+            kind: Some(plan.task.kind),
+            category: plan.task.category.clone(),
+            config_file: plan.task.config_file().to_string(),
+            config_hash: plan.task.config_hash.clone(),
+            repo: plan.task.origin(),
+            branch: plan.task.branch().map(str::to_owned),
             commit: None,
             tree: None,
             prompt_hash: None,
@@ -387,12 +413,14 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         started_at: Timestamp::now().to_string(),
         completed_at: None,
         duration_ms: None,
+        sandbox: store::SandboxRecord::default(),
         process: None,
         usage: None,
         session_id: None,
         turns: None,
         counts: Counts::default(),
         diff: None,
+        sidecar: None,
         verdicts: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),

@@ -2,22 +2,21 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::{Ready, Trial, TrialError, chain};
+use super::{Ready, Trial, TrialError, container::HOME};
 use crate::{
     agent::{Authentication, Installed, LaunchContext},
     area::Area,
     availability,
-    config::{PromptSource, Reference, read_workspace_prompt},
+    config::{PromptSource, read_workspace_prompt},
     event::Phase,
     outcome::Outcome,
+    sandbox::{container_env, docker::Image},
     socket::Socket,
-    source::{Source, SourceError},
     store,
-    workspace::{Workspace, WorkspaceError},
 };
 
 /// Why the agent did not get to run.
@@ -54,59 +53,79 @@ impl Trial<'_> {
         self.phase(Phase::Preparing);
         let area = Arc::new(Area::create(&self.context.host.temp)?);
         self.area = Some(Arc::clone(&area));
-        let installed = self.installed().await?;
-        let env = self.environment(&area)?;
+        let image = self.image().await?;
+        let installed = self.installed(image.as_ref()).await?;
+        let env = self.environment(&area, image.as_ref())?;
         self.authenticate(installed.as_ref(), &env, &area).await?;
-        let path = self.make_workspace(&area).await?;
+        let path = self.make_workspace(&area, image.as_ref()).await?;
         let prompt = self.prompt(&path)?;
-        let reference = self.reference().await?;
+        let reference = self.reference(&area).await?;
         let definitions = self.definitions(&path);
         let mut socket = None;
         if self.plan.agent.wants_socket() {
             socket = Some(Socket::listen().await?);
         }
+        let workdir = self.workdir();
         let launch = self
             .plan
             .agent
             .launch(&LaunchContext {
-                workspace: &path,
-                home: &area.home,
-                scratch: &area.scratch,
+                workspace: &workdir,
+                home: &self.room.inside(&area.home),
+                scratch: &self.room.inside(&area.scratch),
                 prompt: &prompt,
                 cli: installed.as_ref(),
                 env: &env,
-                is_root: self.context.host.is_root,
+                is_root: self.is_root(),
                 socket: socket.as_ref().map(|socket| socket.address),
-                reference: reference.as_deref(),
+                reference: reference.as_ref(),
                 definitions: &definitions,
             })
             .map_err(|problem| TrialError::Launch {
-                config_file: self.plan.case.config_file().to_owned(),
+                config_file: self.plan.task.config_file().to_owned(),
                 problem,
             })?;
         for (path, bytes) in &launch.files {
-            fs::write(path, bytes)?;
+            fs::write(self.room.outside(path), bytes)?;
         }
+        self.hand_over(&area, &path)?;
         Ok(Ready {
             launch,
             socket,
-            workspace: path,
+            workdir,
         })
     }
 
+    /// Whether the agent is root where it runs.
+    fn is_root(&self) -> bool {
+        match &self.record.sandbox {
+            store::SandboxRecord::Local => self.context.host.is_root,
+            store::SandboxRecord::Docker { user, .. } => user
+                .as_deref()
+                .is_none_or(|user| matches!(user.split(':').next(), Some("0" | "root"))),
+        }
+    }
+
     /// The agent's CLI, or the outcome that says how to get it.
-    async fn installed(&mut self) -> Result<Option<Installed>, NotRun> {
+    async fn installed(&mut self, image: Option<&Image>) -> Result<Option<Installed>, NotRun> {
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(None);
         };
-        let Some(installed) = availability::installed(cli, self.context.host).await else {
+        let installed = match image {
+            None => availability::installed(cli, self.context.host).await,
+            Some(image) => self.installed_in(image, cli).await?,
+        };
+        let Some(installed) = installed else {
+            let program = cli.program;
             return Err(NotRun::Infrastructure {
                 outcome: Outcome::NotInstalled,
                 code: cli.not_found_code,
-                message: format!(
-                    "`{}` is not installed, or not on PATH; {}",
-                    cli.program, cli.install_hint
-                ),
+                message: match image {
+                    None => format!("`{program}` is not installed, or not on PATH; {}", cli.install_hint),
+                    Some(_) => format!(
+                        "`{program}` is not in the image; `proctor image build` makes images that have it"
+                    ),
+                },
             });
         };
         self.record.agent.version.clone_from(&installed.version);
@@ -115,12 +134,31 @@ impl Trial<'_> {
     }
 
     /// The environment that the agent gets, its credentials included.
-    fn environment(&mut self, area: &Area) -> Result<BTreeMap<String, String>, NotRun> {
+    fn environment(
+        &mut self,
+        area: &Area,
+        image: Option<&Image>,
+    ) -> Result<BTreeMap<String, String>, NotRun> {
         let host = self.context.host;
-        if self.plan.agent.inherits_user() {
+        if self.plan.agent.inherits_user() && image.is_none() {
             return Ok(host.env.clone());
         }
-        let mut env = host.clean_env(&area.home);
+        let mut env = match image {
+            None => host.clean_env(&area.home),
+            Some(image) => container_env(image, Utf8Path::new(HOME)),
+        };
+        if let Some(environment) = self.plan.task.environment() {
+            // HOME and the like stay the trial's own.
+            let own = |name: &str| matches!(name, "HOME" | "TMPDIR");
+            let set = match image {
+                None => environment.local_env(),
+                Some(_) => environment.env.clone(),
+            };
+            env.extend(set.into_iter().filter(|(name, _)| !own(name)));
+        }
+        if let Some(deadline) = self.deadline() {
+            env.insert("PROCTOR_DEADLINE".to_owned(), deadline);
+        }
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(env);
         };
@@ -155,7 +193,7 @@ impl Trial<'_> {
         let mut env = env.clone();
         env.extend(self.plan.agent.env().clone());
         let mut found = self.plan.adapter.authentication(&env, None);
-        if found == Authentication::Unknown {
+        if found == Authentication::Unknown && self.docker().is_none() {
             let check = availability::auth_check(cli, installed, &env, &area.home).await;
             found = self.plan.adapter.authentication(&env, check.as_ref());
         }
@@ -176,36 +214,12 @@ impl Trial<'_> {
         Ok(())
     }
 
-    async fn make_workspace(&mut self, area: &Area) -> Result<Utf8PathBuf, NotRun> {
-        let case = &self.plan.case;
-        let (source, is_dirty) = tokio::join!(
-            Source::open(case, self.context.host, &self.private),
-            Source::has_uncommitted_changes(case, self.context.host),
-        );
-        let source = source.map_err(|error| self.source_failed(error))?;
-        if is_dirty {
-            let note = "the repo has uncommitted changes; the agent started from its last commit";
-            self.record.notes.push(note.to_owned());
-        }
-        let path = area.path.join("src-modified");
-        let made = Workspace::create(source, self.context.host, &path, &self.private)
-            .await
-            .map_err(|error| workspace_failed(&error))?;
-        self.record.task.commit.clone_from(&made.source_commit);
-        self.record.task.tree = Some(made.base_tree.clone());
-        self.workspace = Some(made);
-        Ok(path)
-    }
-
-    /// A repo that is not what the test case says is bad input; one out of reach is not.
-    fn source_failed(&self, source: SourceError) -> NotRun {
-        if !source.is_usage() {
-            return workspace_failed(&source.into());
-        }
-        NotRun::Usage(TrialError::Source {
-            config_file: self.plan.case.config_file().to_owned(),
-            problem: source,
-        })
+    /// When the agent's time will be over: it is told, because it may plan by it.
+    fn deadline(&self) -> Option<String> {
+        let timeout = self.plan.task.limits.timeout?;
+        let timeout = jiff::SignedDuration::try_from(timeout).ok()?;
+        let deadline = jiff::Timestamp::now().checked_add(timeout).ok()?;
+        Some(deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 
     fn prompt(&mut self, workspace: &Utf8Path) -> Result<String, NotRun> {
@@ -214,29 +228,12 @@ impl Trial<'_> {
             Some(PromptSource::Text(text)) => text.clone(),
             Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file)
                 .map_err(|problem| TrialError::Prompt {
-                    config_file: self.plan.case.config_file().to_owned(),
+                    config_file: self.plan.task.config_file().to_owned(),
                     problem,
                 })?,
         };
         self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
         Ok(prompt)
-    }
-
-    /// The reference solution as a patch file.
-    async fn reference(&self) -> Result<Option<Utf8PathBuf>, NotRun> {
-        match (&self.plan.case.reference, &self.workspace) {
-            (Some(Reference::Patch(path)), _) => Ok(Some(path.clone())),
-            (Some(Reference::Branch(branch)), Some(workspace)) => {
-                let patch = self.private.join("reference.patch");
-                let written = workspace.reference_patch(branch, &patch).await;
-                written.map_err(|error| match error {
-                    WorkspaceError::Source(source) => self.source_failed(source),
-                    other => workspace_failed(&other),
-                })?;
-                Ok(Some(patch))
-            }
-            _ => Ok(None),
-        }
     }
 
     /// Markdown definitions beside the test case and in the workspace; the former win.
@@ -245,7 +242,7 @@ impl Trial<'_> {
         let Some(folder) = self.plan.agent.definitions_folder() else {
             return found;
         };
-        for place in [workspace, self.plan.case.folder.as_path()] {
+        for place in [workspace, self.plan.task.folder.as_path()] {
             let entries = place
                 .join(folder)
                 .read_dir_utf8()
@@ -261,16 +258,5 @@ impl Trial<'_> {
             }
         }
         found
-    }
-}
-
-fn workspace_failed(error: &WorkspaceError) -> NotRun {
-    NotRun::Infrastructure {
-        outcome: match error {
-            WorkspaceError::Source(SourceError::Fetch { .. }) => Outcome::Network,
-            _ => Outcome::Sandbox,
-        },
-        code: "WORKSPACE_FAILED",
-        message: chain(error),
     }
 }

@@ -9,24 +9,26 @@ use crate::{
     drive::{Drive, Driven},
     event::Phase,
     outcome::{EndedBy, Ending, Outcome},
+    sandbox::docker::Facts,
     session::{Conclusion, LogError},
-    store,
+    store, tree,
 };
 
 impl Trial<'_> {
     /// Run the agent to its end.
     pub(super) async fn drive(&mut self, ready: Ready) -> Ran {
         self.phase(Phase::Running);
-        let case = &self.plan.case;
+        let limits = &self.plan.task.limits;
         let started = Timestamp::now();
         let argv = ready.launch.argv.clone();
         let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
         let drive = Drive {
-            cwd: &ready.workspace,
+            cwd: &ready.workdir,
+            room: &self.room,
             limits: Limits {
-                wall: case.timeout,
-                idle: case.idle_timeout,
-                output: case.output.max_bytes,
+                wall: limits.timeout,
+                idle: limits.idle_timeout,
+                output: limits.output.max_bytes,
                 ..Limits::default()
             },
             paths: CapturePaths {
@@ -37,8 +39,8 @@ impl Trial<'_> {
                     .into(),
             },
             capture: CaptureLimits {
-                raw: case.output.raw_bytes,
-                transcript: case.output.transcript_bytes,
+                raw: limits.output.raw_bytes,
+                transcript: limits.output.transcript_bytes,
             },
             socket: ready.socket,
             host: self.context.host,
@@ -47,29 +49,35 @@ impl Trial<'_> {
             cancel: self.context.cancel,
         };
         match drive.run(ready.launch).await {
-            Ok(driven) => self.ran(driven, argv),
+            Ok(driven) => self.ran(driven, argv).await,
             Err(error) => {
-                let message = format!("the agent could not be started: {}", chain(&error));
+                let message = chain(&error);
                 self.not_run(Outcome::Sandbox, "SANDBOX_FAILED", message)
             }
         }
     }
 
     /// Take down how the process ended, and add what only the harness knows to the conclusion.
-    fn ran(&mut self, driven: Driven, argv: Vec<String>) -> Ran {
+    async fn ran(&mut self, driven: Driven, argv: Vec<String>) -> Ran {
         let Driven {
             mut conclusion,
             ending,
             report,
             capture,
             capture_error,
+            facts,
         } = driven;
         let duration_ms = millis(report.duration);
+        if let Some(facts) = facts {
+            self.note_facts(&mut conclusion, &facts);
+        }
+        self.bring_workspace_out(&mut conclusion).await;
+        self.read_sidecar(&mut conclusion);
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);
         }
         if capture.truncated() {
-            let limit = self.plan.case.output.transcript_bytes;
+            let limit = self.plan.task.limits.output.transcript_bytes;
             let message = format!(
                 "the terminal log was truncated at {limit} bytes ({} MB limit); raw/ holds the whole output",
                 limit / 1_048_576
@@ -82,7 +90,7 @@ impl Trial<'_> {
         if capture.raw_truncated() {
             let message = format!(
                 "a raw log was cut at {} bytes; the rest was counted",
-                self.plan.case.output.raw_bytes
+                self.plan.task.limits.output.raw_bytes
             );
             conclusion
                 .errors
@@ -114,15 +122,71 @@ impl Trial<'_> {
         }
     }
 
+    /// What the container's engine knows: whether memory or disk ran out.
+    fn note_facts(&mut self, conclusion: &mut Conclusion, facts: &Facts) {
+        if let store::SandboxRecord::Docker {
+            peak_memory_bytes,
+            oom_kills,
+            ..
+        } = &mut self.record.sandbox
+        {
+            *peak_memory_bytes = facts.peak_memory_bytes;
+            *oom_kills = facts.oom_kills;
+        }
+        if facts.oom_kills > 0 {
+            let message = format!(
+                "{} process(es) of the agent were killed for want of memory",
+                facts.oom_kills
+            );
+            if conclusion.outcome == Outcome::Completed {
+                self.record.notes.push(message);
+            } else {
+                conclusion.outcome = Outcome::OutOfMemory;
+                conclusion
+                    .errors
+                    .push(LogError::new("OUT_OF_MEMORY", message));
+            }
+        }
+        if let Some(bytes) = facts.disk_exceeded {
+            conclusion.outcome = Outcome::AgentError;
+            let message = format!("the agent was ended: it had written {bytes} bytes to disk");
+            conclusion
+                .errors
+                .push(LogError::new("DISK_LIMIT", message));
+        }
+    }
+
+    /// A task that brings its own files is done inside the container: get what came of it.
+    async fn bring_workspace_out(&mut self, conclusion: &mut Conclusion) {
+        let (true, Some(workspace)) = (
+            self.docker().is_some() && self.plan.task.environment().is_some(),
+            &self.workspace,
+        ) else {
+            return;
+        };
+        let path = workspace.path.clone();
+        let emptied = tree::remove(&path).and_then(|()| fs_err::create_dir(&path));
+        let brought = match emptied {
+            Ok(()) => self.bring_out(&path).await.map_err(|error| chain(&error)),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(message) = brought {
+            conclusion.outcome = Outcome::Sandbox;
+            conclusion
+                .errors
+                .push(LogError::new("SANDBOX_FAILED", message));
+        }
+    }
+
     fn note_timeout(&self, conclusion: &mut Conclusion, ending: &Ending, duration_ms: u64) {
         let code = self.code(|cli| cli.timeout_code, "AGENT_TIMEOUT");
         conclusion
             .errors
             .retain(|error| error.code.as_deref() != Some(code));
-        let case = &self.plan.case;
+        let limits = &self.plan.task.limits;
         let limit = match ending.ended_by {
-            Some(EndedBy::IdleLimit) => case.idle_timeout,
-            _ => case.timeout,
+            Some(EndedBy::IdleLimit) => limits.idle_timeout,
+            _ => limits.timeout,
         };
         let which = if ending.ended_by == Some(EndedBy::IdleLimit) {
             "idle timeout"

@@ -27,6 +27,16 @@ pub enum DiskLimit {
     Watched,
 }
 
+impl DiskLimit {
+    /// The word used in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Watched => "watched",
+        }
+    }
+}
+
 /// Waits until a container has written more than `limit`, and says how much.
 pub(super) async fn exceeded(container: Arc<Inner>, limit: u64) -> u64 {
     loop {

@@ -123,7 +123,7 @@ impl EngineError {
         }
     }
 
-    pub(super) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
         Self::File {
             doing: doing.to_owned(),
             path: path.display().to_string(),

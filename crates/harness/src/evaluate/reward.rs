@@ -1,0 +1,171 @@
+//! The reward that a Harbor verifier leaves: `reward.json` or `reward.txt`. What is missing,
+//! empty or no number is no reward, and never a 0.
+
+use std::io::Read;
+
+use camino::Utf8Path;
+use serde_json::{Map, Value};
+
+/// A reward file larger than this is none.
+const MAX_BYTES: u64 = 1 << 20;
+/// The name of the reward that decides.
+const REWARD: &str = "reward";
+
+/// What a verifier left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rewards {
+    /// The one that decides.
+    pub reward: f64,
+    /// All of them, as written.
+    pub all: Map<String, Value>,
+}
+
+/// Read the reward in `folder` (Harbor's `/logs/verifier`). `reward.json` wins.
+pub fn read(folder: &Utf8Path) -> Result<Rewards, String> {
+    for (name, parse) in [
+        (
+            "reward.json",
+            from_json as fn(&str) -> Result<Rewards, String>,
+        ),
+        ("reward.txt", from_text),
+    ] {
+        if let Some(text) =
+            text_of(&folder.join(name)).map_err(|error| format!("{name} {error}"))?
+        {
+            return parse(&text).map_err(|problem| format!("{name} {problem}"));
+        }
+    }
+    Err("neither reward.json nor reward.txt was written".to_owned())
+}
+
+/// The text of a regular file; `None` when there is nothing.
+fn text_of(path: &Utf8Path) -> Result<Option<String>, String> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot be read: {error}")),
+        // The tests ran the agent's code: a link may lead anywhere.
+        Ok(about) if !about.is_file() => return Err("is not a regular file".to_owned()),
+        Ok(about) if about.len() > MAX_BYTES => return Err("is larger than 1 MiB".to_owned()),
+        Ok(_) => {}
+    }
+    let mut text = String::new();
+    let read =
+        fs_err::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+    match read {
+        Ok(_) if text.trim().is_empty() => Err("is empty".to_owned()),
+        Ok(_) => Ok(Some(text)),
+        Err(error) => Err(format!("cannot be read: {error}")),
+    }
+}
+
+fn from_text(text: &str) -> Result<Rewards, String> {
+    let reward: f64 = text
+        .trim()
+        .parse()
+        .map_err(|_| format!("holds no number but {:?}", cropped(text)))?;
+    let value = serde_json::Number::from_f64(reward).ok_or("holds a number that is not finite")?;
+    Ok(Rewards {
+        reward,
+        all: Map::from_iter([(REWARD.to_owned(), Value::Number(value))]),
+    })
+}
+
+fn from_json(text: &str) -> Result<Rewards, String> {
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
+    let all = match value {
+        Value::Number(number) => Map::from_iter([(REWARD.to_owned(), Value::Number(number))]),
+        Value::Object(all) => all,
+        _ => return Err("holds neither a number nor a map of numbers".to_owned()),
+    };
+    for (name, value) in &all {
+        if !value.as_f64().is_some_and(f64::is_finite) {
+            return Err(format!("has no finite number under `{name}`"));
+        }
+    }
+    let deciding = match (all.get(REWARD), all.len()) {
+        (Some(reward), _) => Some(reward),
+        (None, 1) => all.values().next(),
+        (None, _) => None,
+    };
+    match deciding.and_then(Value::as_f64) {
+        Some(reward) => Ok(Rewards { reward, all }),
+        None => Err("has no key `reward`".to_owned()),
+    }
+}
+
+fn cropped(text: &str) -> String {
+    text.trim().chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        dir
+    }
+
+    fn reward(files: &[(&str, &str)]) -> Result<f64, String> {
+        let dir = folder(files);
+        let path = Utf8Path::from_path(dir.path()).unwrap();
+        read(path).map(|rewards| rewards.reward)
+    }
+
+    #[test]
+    fn a_reward_is_a_number_in_either_file_and_json_wins() {
+        for (files, expect) in [
+            (vec![("reward.txt", "1")], 1.0),
+            (vec![("reward.txt", " 0.25\n")], 0.25),
+            (vec![("reward.txt", "-1e-3")], -0.001),
+            (vec![("reward.json", "0.5")], 0.5),
+            (vec![("reward.json", r#"{"reward": 0.5, "other": 2}"#)], 0.5),
+            (vec![("reward.json", r#"{"accuracy": 0.75}"#)], 0.75),
+            (vec![("reward.txt", "1"), ("reward.json", "0")], 0.0),
+        ] {
+            assert_eq!(reward(&files), Ok(expect), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_reward_is_an_error_and_never_a_number() {
+        for (files, expect) in [
+            (vec![], "neither"),
+            (vec![("reward.txt", "")], "is empty"),
+            (vec![("reward.txt", " \n")], "is empty"),
+            (vec![("reward.txt", "passed")], "holds no number"),
+            (vec![("reward.txt", "1 1")], "holds no number"),
+            (vec![("reward.txt", "nan")], "not finite"),
+            (vec![("reward.txt", "inf")], "not finite"),
+            (vec![("reward.json", "")], "is empty"),
+            (vec![("reward.json", "NaN")], "is not JSON"),
+            (vec![("reward.json", "1e999")], "is not JSON"),
+            (vec![("reward.json", "true")], "neither a number nor a map"),
+            (vec![("reward.json", "{}")], "has no key `reward`"),
+            (vec![("reward.json", r#"{"a": 1, "b": 1}"#)], "has no key"),
+            (vec![("reward.json", r#"{"reward": "1"}"#)], "`reward`"),
+            (vec![("reward.json", r#"{"reward": true}"#)], "`reward`"),
+            (vec![("reward.json", r#"{"reward": {"a": 1}}"#)], "`reward`"),
+            // A broken reward.json does not fall back to the text.
+            (
+                vec![("reward.json", "{"), ("reward.txt", "1")],
+                "is not JSON",
+            ),
+        ] {
+            let error = reward(&files).unwrap_err();
+            assert!(error.contains(expect), "{files:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_no_reward() {
+        let dir = folder(&[("elsewhere", "1")]);
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("reward.txt")).unwrap();
+        let error = read(Utf8Path::from_path(dir.path()).unwrap()).unwrap_err();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! Runs a command that judges or prepares: within its time, its output on disk, nothing left.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::{
+    Capture, CaptureLimits, CapturePaths, Command, EndReason, Event, Exit, Limits, Output, Status,
+    Stdin,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    host::Host,
+    sandbox::{DockerRoom, Room, Running},
+};
+
+/// How much of the end of the output is handed back.
+const QUOTED_BYTES: usize = 400;
+
+/// What to run.
+pub(crate) struct ShellCommand<'a> {
+    /// Program and arguments.
+    pub(crate) argv: &'a [String],
+    /// The whole environment.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Where.
+    pub(crate) cwd: &'a Utf8Path,
+    /// How long it may take.
+    pub(crate) timeout: Option<Duration>,
+    /// The folder that its output goes to.
+    pub(crate) logs: Utf8PathBuf,
+}
+
+/// How it ended.
+pub(crate) struct Ran {
+    /// How.
+    pub(crate) exit: Exit,
+    /// The last line that it printed; empty when it printed none.
+    pub(crate) last_line: String,
+}
+
+impl Ran {
+    /// Its exit code, or why there is none.
+    pub(crate) fn code(&self, line: &str) -> Result<i32, String> {
+        match (self.exit.ended_by, self.exit.status) {
+            (None, Some(Status::Code(code))) => Ok(code),
+            (None, Some(Status::Signal(signal))) => {
+                Err(format!("`{line}` was killed by signal {signal}"))
+            }
+            (Some(EndReason::TimedOut), _) => Err(format!("`{line}` ran into its time limit")),
+            (Some(EndReason::Cancelled), _) => Err(format!("`{line}` was interrupted")),
+            _ => Err(format!("`{line}` ended in an unknown way")),
+        }
+    }
+}
+
+/// A line for the shell as a program with arguments.
+pub(crate) fn line(text: &str) -> Vec<String> {
+    ["sh", "-c", text].map(str::to_owned).into()
+}
+
+impl ShellCommand<'_> {
+    /// Run it. What it does is data; only a machine that does not play along is an error.
+    pub(crate) async fn run(
+        self,
+        room: &Room,
+        host: &Host,
+        cancel: &CancellationToken,
+    ) -> Result<Ran, String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let (command, mut capture) = self.prepare()?;
+        let process = room.start(command, host).await;
+        let process = process.map_err(|error| text(&error))?;
+        follow(process, &mut capture, cancel).await
+    }
+
+    /// Run it in a container as a user of the image.
+    pub(crate) async fn run_as(
+        self,
+        user: Option<&str>,
+        room: &DockerRoom,
+        cancel: &CancellationToken,
+    ) -> Result<Ran, String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let (command, mut capture) = self.prepare()?;
+        let process = room.start(command, user.map(str::to_owned)).await;
+        let process = process.map_err(|error| text(&error))?;
+        follow(process, &mut capture, cancel).await
+    }
+
+    /// What to run and where its output goes.
+    fn prepare(self) -> Result<(Command, Capture), String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        fs_err::create_dir_all(&self.logs).map_err(|error| text(&error))?;
+        let paths = CapturePaths {
+            stdout: self.logs.join("stdout").into(),
+            stderr: self.logs.join("stderr").into(),
+            transcript: self.logs.join("output.log").into(),
+        };
+        let capture =
+            Capture::create(paths, CaptureLimits::default()).map_err(|error| text(&error))?;
+        let command = Command {
+            program: self.argv[0].clone().into(),
+            args: self.argv[1..].iter().map(Into::into).collect(),
+            env: self
+                .env
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            cwd: self.cwd.into(),
+            stdin: Stdin::Null,
+            output: Output::Pipes,
+            limits: Limits {
+                wall: self.timeout,
+                ..Limits::default()
+            },
+        };
+        Ok((command, capture))
+    }
+}
+
+/// See a command through.
+async fn follow(
+    mut process: Running,
+    capture: &mut Capture,
+    cancel: &CancellationToken,
+) -> Result<Ran, String> {
+    let text = |error: &dyn std::error::Error| error.to_string();
+
+        let mut tail = Vec::new();
+        let mut is_cancelled = false;
+        let exit = loop {
+            tokio::select! {
+                event = process.next() => match event.map_err(|error| text(&error))? {
+                    Event::Output { stream, bytes } => {
+                        capture.write(stream, bytes).map_err(|error| text(&error))?;
+                        tail.extend_from_slice(&bytes[bytes.len().saturating_sub(QUOTED_BYTES)..]);
+                        tail.drain(..tail.len().saturating_sub(QUOTED_BYTES));
+                    }
+                    Event::Ended(report) => break report.exit,
+                },
+                () = cancel.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
+                    process.end(EndReason::Cancelled);
+                }
+            }
+        };
+        Ok(Ran {
+            exit,
+            last_line: last_line(&tail),
+        })
+    }
+
+fn last_line(tail: &[u8]) -> String {
+    let said = String::from_utf8_lossy(tail);
+    let mut lines = said.lines().rev().map(str::trim);
+    lines
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+        .to_owned()
+}

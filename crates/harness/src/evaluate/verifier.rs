@@ -1,0 +1,191 @@
+//! `verifier`: runs the tests of a Harbor task as Harbor does, after the agent is gone, and reads
+//! the reward that they leave. The exit code of the tests says nothing.
+
+mod container;
+
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use proctor_process::EndReason;
+use serde_json::{Map, json};
+
+use super::{
+    Artifact, Finding, Judging, Place, VerdictStatus,
+    reward::{self, Rewards},
+    shell::{Ran, ShellCommand},
+};
+use crate::{
+    glob::{Ignore, IgnoreSyntax},
+    sandbox::Room,
+    task::{Verifier, VerifierMode},
+    tree,
+};
+
+/// From this reward on a trial has passed.
+const PASSING: f64 = 1.0;
+/// Run as Harbor does, so that a script without a `#!` line works too.
+const RUN: &str = "\"$0\"";
+
+/// The folders of one verification.
+struct Folders {
+    tests: Utf8PathBuf,
+    logs: Utf8PathBuf,
+    home: Utf8PathBuf,
+    copy: Utf8PathBuf,
+}
+
+/// Judge where the agent worked, or in a fresh place of the same kind.
+pub(super) async fn judge(
+    verifier: &Verifier,
+    judging: &Judging<'_>,
+    place: &Place,
+) -> Result<Finding, String> {
+    match judging.room {
+        Room::Local => judge_here(verifier, judging, place).await,
+        Room::Docker(room) => container::judge(verifier, judging, room, place).await,
+    }
+}
+
+/// Judge without a container: the tests lie in a folder of our own, and the script is told where.
+async fn judge_here(
+    verifier: &Verifier,
+    judging: &Judging<'_>,
+    place: &Place,
+) -> Result<Finding, String> {
+    let all = judging.scratch.join(format!("verifier-{}", place.number));
+    let folders = Folders {
+        tests: all.join("tests"),
+        logs: all.join("logs"),
+        home: all.join("home"),
+        copy: all.join("copy"),
+    };
+    prepare(verifier, &folders).map_err(|error| format!("could not be prepared: {error}"))?;
+    let cwd = match verifier.mode {
+        VerifierMode::Shared => &judging.workspace.path,
+        VerifierMode::Separate => {
+            let copied = judging
+                .workspace
+                .clean_copy(&judging.change.tree, &folders.copy);
+            let copied = copied.await;
+            copied.map_err(|error| format!("could not make a clean copy: {error}"))?;
+            &folders.copy
+        }
+    };
+    let logs = judging.artifacts.join(&place.folder);
+    let script = folders.tests.join("test.sh");
+    let argv = ["sh", "-c", RUN, script.as_str()];
+    let command = ShellCommand {
+        argv: &argv.map(str::to_owned),
+        env: environment(verifier, judging, &folders),
+        cwd,
+        timeout: Some(verifier.timeout),
+        logs: logs.clone(),
+    };
+    let ran = command
+        .run(&Room::Local, judging.host, judging.cancel)
+        .await?;
+    let rewards = reward::read(&folders.logs.join("verifier"));
+    tree::rename(folders.logs.join("verifier"), logs.join("verifier"))
+        .and_then(|()| tree::remove(&all))
+        .map_err(|error| format!("could not be cleaned up: {error}"))?;
+    conclude(verifier, &ran, rewards, place)
+}
+
+/// The folders as they are before the script: fresh, so that no earlier reward is in them.
+fn prepare(verifier: &Verifier, folders: &Folders) -> std::io::Result<()> {
+    fs::create_dir_all(folders.home.join("tmp"))?;
+    for name in ["verifier", "agent", "artifacts"] {
+        fs::create_dir_all(folders.logs.join(name))?;
+    }
+    copy_without_ignored(&verifier.tests, &folders.tests)?;
+    make_executable(&folders.tests.join("test.sh"))
+}
+
+/// Copy a folder of a task, leaving out what its `.harborignore` names.
+pub(crate) fn copy_without_ignored(from: &Utf8Path, to: &Utf8Path) -> std::io::Result<()> {
+    let ignore = Ignore::read(from.join(".harborignore").as_std_path(), IgnoreSyntax::Git)?;
+    let keep = |path: &std::path::Path| {
+        let below = path.strip_prefix(from).unwrap_or(path).to_str();
+        let is_ignored = below.is_some_and(|below| ignore.has(below));
+        !is_ignored || (path.is_dir() && ignore.has_exceptions())
+    };
+    tree::copy_where(from.as_std_path(), to.as_std_path(), &keep)
+}
+
+/// Let a script be run.
+pub(crate) fn make_executable(script: &Utf8Path) -> std::io::Result<()> {
+    let mode = fs::metadata(script)?.permissions().mode();
+    fs::set_permissions(script, std::fs::Permissions::from_mode(mode | 0o755))
+}
+
+fn environment(
+    verifier: &Verifier,
+    judging: &Judging<'_>,
+    folders: &Folders,
+) -> BTreeMap<String, String> {
+    let mut env = verifier.local_env.clone();
+    // HOME and the like stay our own.
+    let clean = judging.host.clean_env(&folders.home);
+    for (name, value) in clean {
+        if name != "PATH" || !env.contains_key("PATH") {
+            env.insert(name, value);
+        }
+    }
+    env.extend(verifier.env.clone());
+    env.insert("TESTS_DIR".to_owned(), folders.tests.to_string());
+    env.insert("LOGS_DIR".to_owned(), folders.logs.to_string());
+    env
+}
+
+/// The verdict that follows from how the script ended and what it left.
+fn conclude(
+    verifier: &Verifier,
+    ran: &Ran,
+    rewards: Result<Rewards, String>,
+    place: &Place,
+) -> Result<Finding, String> {
+    match ran.exit.ended_by {
+        None => {}
+        Some(EndReason::TimedOut) => {
+            let limit = verifier.timeout.as_secs_f64();
+            return Err(format!("test.sh ran into its time limit of {limit} s"));
+        }
+        Some(EndReason::Cancelled) => return Err("test.sh was interrupted".to_owned()),
+        Some(_) => return Err("test.sh ended in an unknown way".to_owned()),
+    }
+    let code = ran.code("test.sh").ok();
+    let said = match ran.last_line.as_str() {
+        "" => String::new(),
+        last => format!("; test.sh said: {last}"),
+    };
+    let rewards = rewards.map_err(|problem| {
+        let ended = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
+        format!("no reward: {problem} (test.sh ended with {ended}{said})")
+    })?;
+    let passed = rewards.reward >= PASSING;
+    Ok(Finding {
+        status: if passed {
+            VerdictStatus::Passed
+        } else {
+            VerdictStatus::Failed
+        },
+        message: if passed {
+            format!("reward {}", rewards.reward)
+        } else {
+            format!("reward {}, 1 is needed{said}", rewards.reward)
+        },
+        metrics: Map::from_iter([
+            ("reward".to_owned(), json!(rewards.reward)),
+            ("rewards".to_owned(), json!(rewards.all)),
+            ("mode".to_owned(), json!(verifier.mode.as_str())),
+            ("exit_code".to_owned(), json!(code)),
+        ]),
+        assertions: None,
+        artifacts: vec![Artifact {
+            kind: "log".to_owned(),
+            path: format!("{}/output.log", place.folder),
+            description: "what test.sh printed".to_owned(),
+        }],
+    })
+}

@@ -1,0 +1,176 @@
+//! The verifier in containers: in the agent's own once everything that it started is dead, or in
+//! a fresh one that gets the agent's files.
+
+use std::collections::BTreeMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+
+use super::{conclude, copy_without_ignored, make_executable};
+use crate::{
+    evaluate::{
+        Finding, Judging, Place,
+        reward,
+        shell::{self, Ran, ShellCommand},
+    },
+    sandbox::{
+        DockerRoom, Rights, RoomSpec, Sandbox, container_env,
+        docker::{EngineError, Network},
+    },
+    task::{self, Environment, Verifier, VerifierMode},
+    tree,
+};
+
+/// No reward of an earlier hand may stay, and whoever verifies may write one.
+const READY: &str = "rm -rf /logs/verifier/* && chmod 777 /logs/verifier && chmod +x /tests/test.sh";
+/// As Harbor runs it: what it prints stays with the reward.
+const RUN: &str = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1";
+/// How long making ready may take.
+const SHORT: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// A verification in a container.
+struct Bench<'a> {
+    verifier: &'a Verifier,
+    judging: &'a Judging<'a>,
+    room: &'a DockerRoom,
+    logs: Utf8PathBuf,
+    workdir: Utf8PathBuf,
+}
+
+pub(super) async fn judge(
+    verifier: &Verifier,
+    judging: &Judging<'_>,
+    agents: &DockerRoom,
+    place: &Place,
+) -> Result<Finding, String> {
+    let stage = judging.scratch.join(format!("verifier-{}", place.number));
+    lay_out(verifier, &stage).map_err(|error| format!("could not be prepared: {error}"))?;
+    let fresh;
+    let (room, workdir) = match verifier.mode {
+        VerifierMode::Shared => (agents, judging.workdir.to_owned()),
+        VerifierMode::Separate => {
+            let made = separate(verifier, judging, agents).await;
+            fresh = made.map_err(|error| error.to_string())?;
+            (&fresh, judging.workdir.to_owned())
+        }
+    };
+    let bench = Bench {
+        verifier,
+        judging,
+        room,
+        logs: judging.artifacts.join(&place.folder),
+        workdir,
+    };
+    let (ran, rewards) = bench.verify(&stage).await?;
+    tree::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
+    conclude(verifier, &ran, rewards, place)
+}
+
+/// What goes into the container: `/tests` and the folders below `/logs`.
+fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
+    for name in ["verifier", "agent", "artifacts"] {
+        fs::create_dir_all(stage.join("logs").join(name))?;
+    }
+    copy_without_ignored(&verifier.tests, &stage.join("tests"))?;
+    make_executable(&stage.join("tests/test.sh"))
+}
+
+/// A fresh container of the verifier's image, or of the agent's, with the agent's files.
+async fn separate(
+    verifier: &Verifier,
+    judging: &Judging<'_>,
+    agents: &DockerRoom,
+) -> Result<DockerRoom, EngineError> {
+    let Sandbox::Docker(docker) = judging.sandbox else {
+        unreachable!("there is a container, so there is an engine");
+    };
+    let image = match verifier.environment.as_deref().map(|own| &own.image) {
+        Some(task::Image::Named(name)) => docker.image(name).await?,
+        Some(task::Image::Build {
+            context,
+            dockerfile,
+        }) => docker.build(context, dockerfile, |_| ()).await?,
+        None => agents.image.clone(),
+    };
+    let room = docker
+        .room(RoomSpec {
+            image,
+            view: Vec::new(),
+            rights: Rights::Usual {
+                user: verifier.user.clone(),
+            },
+            network: match verifier.network {
+                Some(task::Network::Public) => Network::Open,
+                _ => Network::None,
+            },
+            limits: docker.execution.limits,
+            sockets: None,
+        })
+        .await?;
+    let files = judging.workspace.path.as_std_path();
+    let archive = judging.workdir.as_str().trim_end_matches('/');
+    room.replace(files, archive).await?;
+    Ok(room)
+}
+
+impl Bench<'_> {
+    async fn verify(
+        &self,
+        stage: &Utf8Path,
+    ) -> Result<(Ran, Result<reward::Rewards, String>), String> {
+        let text = |error: EngineError| error.to_string();
+        let put = self.room.container.upload(stage.as_std_path(), "/");
+        put.await.map_err(text)?;
+        let ready = self.run(READY, Some("0:0"), SHORT, "ready").await?;
+        if ready.code(READY)? != 0 {
+            return Err(format!("could not be made ready: {}", ready.last_line));
+        }
+        let user = self.verifier.user.as_deref().unwrap_or("0:0");
+        let ran = self
+            .run(RUN, Some(user), self.verifier.timeout, "run")
+            .await?;
+        let kept = self.logs.join("verifier");
+        fs::create_dir_all(&kept).map_err(|error| error.to_string())?;
+        let got = self
+            .room
+            .container
+            .download("/logs/verifier", kept.as_std_path());
+        got.await.map_err(text)?;
+        let rewards = reward::read(&kept);
+        Ok((ran, rewards))
+    }
+
+    async fn run(
+        &self,
+        line: &str,
+        user: Option<&str>,
+        timeout: std::time::Duration,
+        name: &str,
+    ) -> Result<Ran, String> {
+        let command = ShellCommand {
+            argv: &shell::line(line),
+            env: self.env(),
+            cwd: &self.workdir,
+            timeout: Some(timeout),
+            logs: if name == "run" {
+                self.logs.clone()
+            } else {
+                self.logs.join(name)
+            },
+        };
+        command.run_as(user, self.room, self.judging.cancel).await
+    }
+
+    /// The image's variables and those of the task; a HOME that is there.
+    fn env(&self) -> BTreeMap<String, String> {
+        let mut env = container_env(&self.room.image, Utf8Path::new("/root"));
+        env.extend(self.environment().map(|own| own.env.clone()).unwrap_or_default());
+        env.extend(self.verifier.env.clone());
+        env
+    }
+
+    fn environment(&self) -> Option<&Environment> {
+        let own = self.verifier.environment.as_deref();
+        own.or(self.judging.environment)
+    }
+}

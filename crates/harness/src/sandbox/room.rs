@@ -1,0 +1,345 @@
+//! The place of one trial, or of one judgement: this machine, or a container. Paths are said as
+//! they are on this machine; a room knows how they are seen inside.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::{
+    Command, Job, JobInput, Limits, Output, Process, Relay, Stdin, TerminalSize,
+};
+
+use super::{
+    DockerSandbox, Running,
+    docker::{
+        Container, ContainerSpec, EngineError, Hardening, Image, Mount, Network as EngineNetwork,
+        Root, Tmpfs,
+    },
+};
+use crate::{
+    config::ResourceLimits,
+    host::Host,
+};
+
+/// Where commands run.
+pub enum Room {
+    /// On this machine.
+    Local,
+    /// In a container.
+    Docker(Box<DockerRoom>),
+}
+
+/// A container with a view of this machine's folders.
+pub struct DockerRoom {
+    /// The container.
+    pub container: Container,
+    /// Its image.
+    pub image: Image,
+    /// Who commands run as, when it is not who the container was started as.
+    user: Option<String>,
+    view: Vec<View>,
+    relays: Vec<Relay>,
+}
+
+/// A folder of this machine and where it is seen inside.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// On this machine.
+    pub host: Utf8PathBuf,
+    /// Inside.
+    pub inside: Utf8PathBuf,
+    /// What may be done with it.
+    pub access: Access,
+}
+
+/// What may be done with a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only reading.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+/// What a room is made with.
+pub struct RoomSpec {
+    /// Its image.
+    pub image: Image,
+    /// Folders that it sees.
+    pub view: Vec<View>,
+    /// How much it may do.
+    pub rights: Rights,
+    /// Whether it reaches the network.
+    pub network: EngineNetwork,
+    /// What it may take.
+    pub limits: ResourceLimits,
+    /// A folder of sockets and the ports that lead to them.
+    pub sockets: Option<(Utf8PathBuf, Vec<Relay>)>,
+}
+
+/// How much the commands of a room may do.
+#[derive(Clone, Debug)]
+pub enum Rights {
+    /// Nothing beyond the folders that they see: this user, no capabilities, a read-only root.
+    Hardened {
+        /// `uid:gid`.
+        user: String,
+    },
+    /// What containers may by default, as this user of the image.
+    Usual {
+        /// As images write it; root when `None`.
+        user: Option<String>,
+    },
+}
+
+impl RoomSpec {
+    /// A room that sees nothing and reaches nothing, for a question.
+    pub fn plain(image: Image) -> RoomSpec {
+        RoomSpec {
+            image,
+            view: Vec::new(),
+            rights: Rights::Hardened {
+                user: "65534:65534".to_owned(),
+            },
+            network: EngineNetwork::None,
+            limits: ResourceLimits::default(),
+            sockets: None,
+        }
+    }
+}
+
+impl DockerSandbox {
+    /// Make a room.
+    pub async fn room(&self, spec: RoomSpec) -> Result<DockerRoom, EngineError> {
+        let mut container = ContainerSpec::new(spec.image.id.clone());
+        container.labels = self.labels();
+        container.mounts = spec
+            .view
+            .iter()
+            .map(|view| Mount {
+                host: view.host.clone().into(),
+                inside: view.inside.to_string(),
+                read_only: view.access == Access::Read,
+            })
+            .collect();
+        container.network = spec.network;
+        container.cpus = spec.limits.cpus;
+        container.memory = spec.limits.memory;
+        container.pids = spec.limits.pids;
+        container.disk = spec.limits.disk;
+        let user = match spec.rights {
+            Rights::Hardened { user } => {
+                container.user = Some(user);
+                container.root = Root::ReadOnly;
+                container.tmpfs = ["/tmp", "/var/tmp", "/run"]
+                    .map(|inside| Tmpfs {
+                        inside: inside.to_owned(),
+                        size: None,
+                    })
+                    .into();
+                None
+            }
+            Rights::Usual { user } => {
+                container.hardening = Hardening::Default;
+                user
+            }
+        };
+        let relays = match spec.sockets {
+            None => Vec::new(),
+            Some((folder, relays)) => {
+                container.sockets = Some(folder.into());
+                relays
+            }
+        };
+        Ok(DockerRoom {
+            container: self.engine.create(container).await?,
+            image: spec.image,
+            user,
+            view: spec.view,
+            relays,
+        })
+    }
+}
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Here.
+    #[error(transparent)]
+    Local(#[from] proctor_process::Error),
+    /// In a container.
+    #[error(transparent)]
+    Container(#[from] EngineError),
+}
+
+impl Room {
+    /// A path of this machine as it is seen inside.
+    pub fn inside(&self, host: &Utf8Path) -> Utf8PathBuf {
+        match self {
+            Room::Local => host.to_owned(),
+            Room::Docker(room) => room.inside(host),
+        }
+    }
+
+    /// A path inside as it is on this machine.
+    pub fn outside(&self, inside: &Utf8Path) -> Utf8PathBuf {
+        match self {
+            Room::Local => inside.to_owned(),
+            Room::Docker(room) => translate(room.view.iter().map(|view| (&view.inside, &view.host)), inside),
+        }
+    }
+
+    /// The environment that every command here gets: where programs are, a HOME of its own, and
+    /// no secrets.
+    pub fn env(&self, host: &Host, home: &Utf8Path) -> BTreeMap<String, String> {
+        match self {
+            Room::Local => host.clean_env(home),
+            Room::Docker(room) => container_env(&room.image, &room.inside(home)),
+        }
+    }
+
+    /// Remove what was made for it.
+    pub async fn leave(self) -> Result<(), EngineError> {
+        match self {
+            Room::Local => Ok(()),
+            Room::Docker(room) => room.container.remove().await,
+        }
+    }
+
+    /// Start a command; its folder and arguments are as they are seen inside.
+    pub async fn start(&self, command: Command, host: &Host) -> Result<Running, StartError> {
+        match self {
+            Room::Local => {
+                let process = Process::spawn(command, &host.supervisor).await?;
+                Ok(Running::Local(Box::new(process)))
+            }
+            Room::Docker(room) => Ok(room.start(command, room.user.clone()).await?),
+        }
+    }
+}
+
+/// The environment of a container's commands.
+pub fn container_env(image: &Image, home: &Utf8Path) -> BTreeMap<String, String> {
+    let mut env = image.env.clone();
+    env.entry("PATH".to_owned()).or_insert_with(|| {
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()
+    });
+    env.insert("HOME".to_owned(), home.to_string());
+    env.insert("TMPDIR".to_owned(), "/tmp".to_owned());
+    env.insert("TERM".to_owned(), "xterm-256color".to_owned());
+    env
+}
+
+impl DockerRoom {
+    fn inside(&self, host: &Utf8Path) -> Utf8PathBuf {
+        translate(self.view.iter().map(|view| (&view.host, &view.inside)), host)
+    }
+
+    /// Start a command as a user of the image.
+    pub async fn start(
+        &self,
+        command: Command,
+        user: Option<String>,
+    ) -> Result<Running, EngineError> {
+        let text = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
+        let job = Job {
+            argv: std::iter::once(&command.program)
+                .chain(&command.args)
+                .map(text)
+                .collect(),
+            env: command
+                .env
+                .iter()
+                .map(|(name, value)| (text(name), text(value)))
+                .collect(),
+            cwd: command.cwd.display().to_string(),
+            user,
+            input: match command.stdin {
+                Stdin::Null => JobInput::Null,
+                Stdin::Bytes(_) | Stdin::Open => JobInput::Container,
+            },
+            terminal: match command.output {
+                Output::Pipes => None,
+                Output::Pty { columns, rows } => Some(TerminalSize { columns, rows }),
+            },
+            relays: self.relays.clone(),
+            service: None,
+            wall: None,
+            term_grace: command.limits.term_grace,
+            leak_grace: command.limits.leak_grace,
+        };
+        let mut process = self.container.start(job, command.limits).await?;
+        if let Stdin::Bytes(bytes) = &command.stdin {
+            process.send(bytes);
+            process.close_stdin();
+        }
+        Ok(Running::Container(Box::new(process)))
+    }
+
+    /// Put the files of a folder of this machine in the place of what is in a folder of the image.
+    pub async fn replace(&self, files: &std::path::Path, folder: &str) -> Result<(), EngineError> {
+        let empty = ["find", folder, "-mindepth", "1", "-delete"];
+        self.ask(&empty, std::time::Duration::from_mins(5)).await?;
+        self.container.upload(files, folder).await
+    }
+
+    /// Run a short command to its end and say what it printed; `None` when it is not there.
+    pub async fn ask(&self, argv: &[&str], limit: std::time::Duration) -> Result<Option<String>, EngineError> {
+        use proctor_process::{Event, JobFailure};
+        let mut command = Command::new(argv[0], PathBuf::from("/"));
+        command.args = argv[1..].iter().map(Into::into).collect();
+        command.env = container_env(&self.image, Utf8Path::new("/tmp"))
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        command.limits = Limits {
+            wall: Some(limit),
+            output: Some(1 << 20),
+            ..Limits::default()
+        };
+        let mut running = self.start(command, self.user.clone()).await?;
+        let mut said = Vec::new();
+        loop {
+            match running.next().await {
+                Ok(Event::Output { bytes, .. }) => said.extend_from_slice(bytes),
+                Ok(Event::Ended(_)) => {
+                    return Ok(Some(String::from_utf8_lossy(&said).into_owned()));
+                }
+                Err(EngineError::NotStarted(
+                    JobFailure::ProgramNotFound { .. } | JobFailure::NotExecutable { .. },
+                )) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// `path` with the longest matching start replaced.
+fn translate<'a>(
+    pairs: impl Iterator<Item = (&'a Utf8PathBuf, &'a Utf8PathBuf)>,
+    path: &Utf8Path,
+) -> Utf8PathBuf {
+    pairs
+        .filter_map(|(from, to)| Some((from, to, path.strip_prefix(from).ok()?)))
+        .max_by_key(|(from, _, _)| from.as_str().len())
+        .map_or_else(
+            || path.to_owned(),
+            |(_, to, rest)| match rest.as_str() {
+                "" => to.clone(),
+                rest => to.join(rest),
+            },
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_start_counts() {
+        let pairs = [("/a", "/x"), ("/a/b", "/y")].map(|(from, to)| (from.into(), to.into()));
+        for (path, expect) in [("/a/c", "/x/c"), ("/a/b", "/y"), ("/a/b/c", "/y/c"), ("/ab", "/ab")] {
+            let pairs = pairs.iter().map(|(from, to)| (from, to));
+            assert_eq!(translate(pairs, path.into()), expect);
+        }
+    }
+}

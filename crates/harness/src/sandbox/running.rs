@@ -1,0 +1,55 @@
+//! A command that runs somewhere: here, or in a container.
+
+use proctor_process::{EndReason, Event, Process};
+
+use super::docker::{ContainerProcess, EngineError, Facts};
+
+/// A running command, the same to its owner wherever it runs.
+pub enum Running {
+    /// On this machine.
+    Local(Box<Process>),
+    /// In a container.
+    Container(Box<ContainerProcess>),
+}
+
+impl Running {
+    /// The next output, or the report once everything is over. Safe to cancel.
+    pub async fn next(&mut self) -> Result<Event<'_>, EngineError> {
+        match self {
+            Running::Local(process) => Ok(process.next().await),
+            Running::Container(process) => process.next().await,
+        }
+    }
+
+    /// Send bytes to its standard input.
+    pub fn send(&mut self, bytes: &[u8]) {
+        match self {
+            Running::Local(process) => process.send(bytes),
+            Running::Container(process) => process.send(bytes),
+        }
+    }
+
+    /// Close its standard input.
+    pub fn close_stdin(&mut self) {
+        match self {
+            Running::Local(process) => process.close_stdin(),
+            Running::Container(process) => process.close_stdin(),
+        }
+    }
+
+    /// End it with all its descendants.
+    pub fn end(&mut self, reason: EndReason) {
+        match self {
+            Running::Local(process) => process.end(reason),
+            Running::Container(process) => process.end(reason),
+        }
+    }
+
+    /// What a container's engine knows of it, once it has ended.
+    pub fn facts(&self) -> Option<Facts> {
+        match self {
+            Running::Local(_) => None,
+            Running::Container(process) => process.facts().cloned(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! A task from a youBencha test case.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use camino::Utf8Path;
+
+use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits};
+use crate::{
+    config::{self, ConfigError, Fault, ResolvedCase, Settings},
+    evaluate::Evaluator,
+};
+
+/// Read a test case and check all of it but its agent.
+pub fn load(
+    path: &Utf8Path,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<Task, ConfigError> {
+    let case = config::load(path, env, settings)?;
+    let mut faults = Vec::new();
+    let evaluators = evaluators(&case, &mut faults)?;
+    if faults.is_empty() {
+        Ok(Task::from_case(case, evaluators))
+    } else {
+        Err(case.source.error(faults))
+    }
+}
+
+/// The evaluators of a test case; faults that stand in it are collected.
+pub fn evaluators(
+    case: &ResolvedCase,
+    faults: &mut Vec<Fault>,
+) -> Result<Arc<[Evaluator]>, ConfigError> {
+    let mut evaluators = Vec::new();
+    for spec in &case.evaluators {
+        match Evaluator::configure(spec, &case.folder) {
+            Ok(evaluator) => evaluators.push(evaluator),
+            Err(fault) if Arc::ptr_eq(&spec.source, &case.source) => faults.push(fault),
+            Err(fault) => return Err(spec.error(vec![fault])),
+        }
+    }
+    Ok(evaluators.into())
+}
+
+impl Task {
+    /// The task of a test case with these evaluators.
+    pub fn from_case(case: ResolvedCase, evaluators: Arc<[Evaluator]>) -> Task {
+        Task {
+            aliases: case.repo.names(),
+            name: case.name,
+            description: case.description,
+            kind: TaskKind::Testcase,
+            category: None,
+            asks: Asks::Section(Box::new(case.agent)),
+            reference: case.reference,
+            limits: TaskLimits {
+                timeout: case.timeout,
+                idle_timeout: case.idle_timeout,
+                output: case.output,
+            },
+            files: Files::Repo {
+                repo: case.repo,
+                branch: case.branch,
+                commit: case.commit,
+            },
+            install: None,
+            evaluators,
+            run_folder: RunFolder {
+                parent: case.workspace_dir,
+                name: case.workspace_name,
+            },
+            folder: case.folder,
+            config_hash: case.config_hash,
+            source: case.source,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Finds tasks: which files of a folder are test cases, which folders are tasks in Harbor's
+//! format, and what a pattern stands for. The one place that decides.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::{config::is_suite, glob};
+
+/// The file that makes a folder a task.
+pub const TASK_FILE: &str = "task.toml";
+
+/// Whether a folder is a task in Harbor's format.
+pub fn is_task_folder(path: &Utf8Path) -> bool {
+    path.join(TASK_FILE).is_file()
+}
+
+/// Whether a folder is a task in Harbor's format, or holds some.
+pub fn is_dataset(path: &Utf8Path) -> bool {
+    path.is_dir() && !task_folders(path).is_empty()
+}
+
+/// A task's folder, the task folders in a folder, or those that a pattern stands for.
+pub fn task_folders(path: &Utf8Path) -> Vec<Utf8PathBuf> {
+    if glob::is_pattern(path.as_str()) {
+        let mut found = expand(path, Hidden::Skipped);
+        found.retain(|folder| is_task_folder(folder));
+        return found;
+    }
+    if is_task_folder(path) {
+        return vec![path.to_owned()];
+    }
+    let mut found = children(path);
+    found.retain(|folder| is_task_folder(folder));
+    found
+}
+
+/// A file, the test cases of a folder, or those that a pattern stands for.
+pub fn case_files(path: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let mut found = if glob::is_pattern(path.as_str()) && !path.exists() {
+        expand(path, Hidden::Skipped)
+    } else if path.is_dir() {
+        children(path)
+    } else {
+        return path
+            .is_file()
+            .then(|| path.to_owned())
+            .into_iter()
+            .collect();
+    };
+    found.retain(|file| {
+        let is_named_like_one = matches!(file.extension(), Some("yaml" | "yml" | "json"));
+        is_named_like_one && file.is_file() && !is_suite(file)
+    });
+    found
+}
+
+/// What a pattern below `folder` stands for, as paths below `folder`.
+pub(super) fn matching(folder: &Utf8Path, pattern: &str) -> Vec<Utf8PathBuf> {
+    let found = expand(&folder.join(pattern), Hidden::Meant);
+    let below = |path: Utf8PathBuf| path.strip_prefix(folder).map(Utf8Path::to_owned).ok();
+    found.into_iter().filter_map(below).collect()
+}
+
+/// Whether a pattern that does not start with a dot means names that do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hidden {
+    /// As in a shell.
+    Skipped,
+    /// As in a Dockerfile.
+    Meant,
+}
+
+/// What a path with patterns in its parts stands for, sorted.
+fn expand(path: &Utf8Path, hidden: Hidden) -> Vec<Utf8PathBuf> {
+    let mut found = vec![Utf8PathBuf::new()];
+    for part in path.components() {
+        let name = part.as_str();
+        if !glob::is_pattern(name) {
+            for path in &mut found {
+                path.push(name);
+            }
+            continue;
+        }
+        let below = found.iter().flat_map(|folder| all_children(folder));
+        found = below
+            .filter(|path| {
+                let child = path.file_name().unwrap_or_default();
+                let is_meant = hidden == Hidden::Meant || name.starts_with('.');
+                (is_meant || !child.starts_with('.')) && glob::matches_name(name, child)
+            })
+            .collect();
+    }
+    found.retain(|path| path.exists());
+    found.sort();
+    found
+}
+
+/// What is in a folder, sorted, hidden names left out.
+fn children(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let mut found = all_children(folder);
+    found.retain(|path| !path.file_name().is_some_and(|name| name.starts_with('.')));
+    found.sort();
+    found
+}
+
+fn all_children(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let folder = if folder.as_str().is_empty() {
+        Utf8Path::new(".")
+    } else {
+        folder
+    };
+    let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_files_and_patterns_are_found_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(dir.path()).unwrap();
+        for name in ["set/b", "set/a", "set/.hidden", "other/c"] {
+            fs_err::create_dir_all(root.join(name)).unwrap();
+            fs_err::write(root.join(name).join(TASK_FILE), "").unwrap();
+        }
+        fs_err::create_dir(root.join("set/none")).unwrap();
+        for (name, text) in [
+            ("set/x.yaml", "name: x"),
+            ("set/s.yaml", "agents: []"),
+            ("set/.rc.yaml", ""),
+        ] {
+            fs_err::write(root.join(name), text).unwrap();
+        }
+        let names = |found: Vec<Utf8PathBuf>| -> Vec<String> {
+            let below = |path: &Utf8PathBuf| path.strip_prefix(root).unwrap().to_string();
+            found.iter().map(below).collect()
+        };
+        assert_eq!(names(task_folders(&root.join("set"))), ["set/a", "set/b"]);
+        assert_eq!(names(task_folders(&root.join("set/a"))), ["set/a"]);
+        assert_eq!(
+            names(task_folders(&root.join("*/[bc]"))),
+            ["other/c", "set/b"]
+        );
+        assert_eq!(names(case_files(&root.join("set"))), ["set/x.yaml"]);
+        assert_eq!(names(case_files(&root.join("s*/*.yaml"))), ["set/x.yaml"]);
+        assert!(!is_dataset(&root.join("set/none")));
+    }
+}

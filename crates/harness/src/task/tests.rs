@@ -1,0 +1,481 @@
+//! Task folders as authors write them: what is read, what is refused and where, and what a
+//! Dockerfile makes without Docker.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::*;
+use crate::config::Settings;
+
+/// A task's folder with these files beside the ones that every task has.
+struct Folder {
+    _dir: tempfile::TempDir,
+    path: Utf8PathBuf,
+}
+
+fn folder(files: &[(&str, &str)]) -> Folder {
+    let dir = tempfile::tempdir().unwrap();
+    let path = Utf8PathBuf::from_path_buf(dir.path().join("greet")).unwrap();
+    let always = [
+        ("task.toml", ""),
+        ("instruction.md", "<!-- canary -->\n\n# Greet\nSay hello.\n"),
+        ("environment/Dockerfile", "FROM a\nWORKDIR /app\n"),
+        ("tests/test.sh", "exit 0\n"),
+    ];
+    for (name, text) in always.iter().chain(files) {
+        let file = path.join(name);
+        fs_err::create_dir_all(file.parent().unwrap()).unwrap();
+        fs_err::write(file, text).unwrap();
+    }
+    Folder { _dir: dir, path }
+}
+
+fn load(folder: &Folder) -> Result<Task, ConfigError> {
+    let env = [("PATH", "/bin"), ("TOKEN", "s3cret-value")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    harbor::load(&folder.path, &env.into(), &Settings::default())
+}
+
+fn load_toml(text: &str) -> Result<Task, ConfigError> {
+    load(&folder(&[("task.toml", text)]))
+}
+
+#[test]
+fn a_task_has_harbors_defaults() {
+    let task = load_toml("").unwrap();
+    assert_eq!(task.name, "greet");
+    assert_eq!(task.description, "Greet");
+    assert_eq!(task.kind, TaskKind::Folder);
+    assert_eq!(task.limits.timeout, None);
+    assert_eq!(task.reference, None);
+    assert_eq!(
+        task.prompt().unwrap(),
+        PromptSource::Text("# Greet\nSay hello.\n".to_owned())
+    );
+    let environment = task.environment().unwrap();
+    assert_eq!(environment.network, None, "unset, which is public");
+    assert_eq!(environment.build_timeout, Duration::from_mins(10));
+    let verifier = task.verifier().unwrap();
+    assert_eq!(verifier.mode, VerifierMode::Shared);
+    assert_eq!(verifier.timeout, Duration::from_mins(10));
+    assert!(task.needs_container().is_none());
+}
+
+#[test]
+fn every_key_of_the_format_is_read() {
+    let task = load_toml(
+        r#"
+version = "1.0"
+source = "somewhere"
+multi_step_reward_strategy = "mean"
+artifacts = []
+[metadata]
+category = "bug-fix/small"
+anything = { goes = ["here", 1] }
+[task]
+name = "org/greet"
+version = "2"
+description = "Says hello"
+authors = [{ name = "A", email = "a@localhost" }]
+keywords = ["x"]
+[agent]
+timeout_sec = 90
+user = 1000
+network_mode = "no-network"
+[verifier]
+timeout_sec = 30.5
+user = "root"
+environment_mode = "separate"
+network_mode = "allowlist"
+allowed_hosts = ["*.example.org", "10.0.0.0/8"]
+[verifier.env]
+KEY = "${TOKEN}"
+[environment]
+build_timeout_sec = 5
+os = "linux"
+cpus = 0.5
+memory = "2G"
+storage = "10G"
+allow_internet = true
+gpus = 0
+gpu_types = []
+mcp_servers = []
+workdir = "/app"
+env = { A = "${NOT_SET:-b}", B = "$C" }
+[solution.env]
+S = "1"
+"#,
+    )
+    .unwrap();
+    assert_eq!(task.name, "org/greet");
+    assert!(task.is_called("greet") && task.is_called("org/greet"));
+    assert_eq!(task.category.as_deref(), Some("bug-fix/small"));
+    assert_eq!(task.limits.timeout, Some(Duration::from_secs(90)));
+    let environment = task.environment().unwrap();
+    assert_eq!(environment.cpus, Some(0.5));
+    assert_eq!(environment.memory_mb, Some(2048));
+    assert_eq!(environment.storage_mb, Some(10_240));
+    assert_eq!(environment.user.as_deref(), Some("1000"));
+    assert_eq!(
+        environment.network,
+        Some(Network::NoNetwork),
+        "the agent's own"
+    );
+    assert_eq!(environment.env["A"], "b");
+    assert_eq!(environment.env["B"], "$C");
+    let verifier = task.verifier().unwrap();
+    assert_eq!(verifier.mode, VerifierMode::Separate);
+    assert_eq!(verifier.env["KEY"], "s3cret-value");
+    let hosts = vec!["*.example.org".to_owned(), "10.0.0.0/8".to_owned()];
+    assert_eq!(verifier.network, Some(Network::Allowlist(hosts)));
+    let lost = task.lost_isolation().join("; ");
+    for part in ["cpus, memory, storage", "network", "users"] {
+        assert!(lost.contains(part), "{part}: {lost}");
+    }
+}
+
+/// The complaint, and the text of the file that it points at.
+fn complaint(result: Result<Task, ConfigError>) -> (String, String) {
+    let error = result.unwrap_err();
+    let fault = &error.faults[0];
+    let text = error.text.clone().unwrap_or_default();
+    let at = text.get(fault.span.start..fault.span.end).unwrap_or("");
+    (fault.message.clone(), at.to_owned())
+}
+
+#[test]
+fn what_cannot_be_run_or_is_wrong_is_refused_at_its_place() {
+    for (toml, message, at) in [
+        ("[[steps]]\nname = \"a\"\n", "several `steps`", "[[steps]]"),
+        ("artifacts = [\"/x\"]\n", "`artifacts`", "[\"/x\"]"),
+        ("schema_version = \"2.0\"\n", "format 2.0", "\"2.0\""),
+        ("[environment]\ngpus = 1\n", "`gpus`", "1"),
+        ("[environment]\ntpu = {type = \"v4\"}\n", "`tpu`", "{type"),
+        (
+            "[environment]\nos = \"windows\"\n",
+            "Windows",
+            "\"windows\"",
+        ),
+        (
+            "[environment]\nskills_dir = \"/s\"\n",
+            "`skills_dir`",
+            "\"/s\"",
+        ),
+        (
+            "[[environment.mcp_servers]]\nname = \"x\"\n",
+            "`mcp_servers`",
+            "[[environment",
+        ),
+        ("[environment]\nmemori_mb = 1\n", "memori_mb", "memori_mb"),
+        (
+            "[environment]\nmemory = \"much\"\n",
+            "`memory` is no size",
+            "\"much\"",
+        ),
+        (
+            "[environment]\nmemory = \"1G\"\nmemory_mb = 1\n",
+            "both `memory_mb`",
+            "\"1G\"",
+        ),
+        ("[environment]\nmemory_mb = 0\n", "`memory_mb` is 0", "0"),
+        ("[environment]\ncpus = -1\n", "`cpus`", "-1"),
+        ("[environment]\nworkdir = \"app\"\n", "`workdir`", "\"app\""),
+        (
+            "[environment]\ndocker_image = \"\"\n",
+            "`docker_image`",
+            "\"\"",
+        ),
+        (
+            "[environment]\nnetwork_mode = \"allowlist\"\n",
+            "needs `allowed_hosts`",
+            "\"allowlist\"",
+        ),
+        (
+            "[environment]\nallowed_hosts = [\"a\"]\n",
+            "means nothing without",
+            "[\"a\"]",
+        ),
+        (
+            "[environment]\nnetwork_mode = \"open\"\n",
+            "open",
+            "\"open\"",
+        ),
+        ("[agent]\ntimeout_sec = 0\n", "`timeout_sec`", "0"),
+        (
+            "[agent]\ntimeout_sec = \"9\"\n",
+            "expected a number",
+            "\"9\"",
+        ),
+        ("[verifier]\ntimeout_sec = nan\n", "`timeout_sec`", "nan"),
+        (
+            "[verifier.env]\nA = \"${NOT_SET}\"\n",
+            "NOT_SET",
+            "${NOT_SET}",
+        ),
+        ("[task]\nversion = \"1\"\n", "missing key `name`", ""),
+        ("a = 1\na = 2\n", "duplicate", ""),
+        (
+            "[[verifier.collect]]\ncommand = \"x\"\nservice = \"db\"\n",
+            "compose `service`",
+            "\"db\"",
+        ),
+    ] {
+        let (told, place) = complaint(load_toml(toml));
+        assert!(told.contains(message), "{toml}: {told}");
+        assert!(place.starts_with(at), "{toml}: points at {place:?}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_run_are_refused_by_name() {
+    for (file, message) in [
+        (
+            "environment/docker-compose.yaml",
+            "environment/docker-compose.yaml",
+        ),
+        ("tests/docker-compose.yml", "tests/docker-compose.yml"),
+        ("trajectory.json", "trajectory.json"),
+        ("steps/one/instruction.md", "`steps`"),
+    ] {
+        let (told, _) = complaint(load(&folder(&[(file, "x")])));
+        assert!(told.contains(message), "{file}: {told}");
+    }
+    for missing in ["tests/test.sh", "environment/Dockerfile", "instruction.md"] {
+        let folder = folder(&[]);
+        fs_err::remove_file(folder.path.join(missing)).unwrap();
+        let error = load(&folder).unwrap_err().to_string();
+        assert!(error.contains(missing), "{missing}: {error}");
+    }
+    let empty = folder(&[("instruction.md", "# canary\n\n")]);
+    assert!(
+        load(&empty)
+            .unwrap_err()
+            .to_string()
+            .contains("asks nothing")
+    );
+}
+
+#[test]
+fn what_needs_a_container_is_valid_and_says_why_it_cannot_be_run_without() {
+    for (files, message, at) in [
+        (
+            ("task.toml", "[environment]\ndocker_image = \"a:1\"\n"),
+            "`docker_image`",
+            "\"a:1\"",
+        ),
+        (
+            ("task.toml", "[environment.healthcheck]\ncommand = \"x\"\n"),
+            "`healthcheck`",
+            "[environment.healthcheck]",
+        ),
+        (
+            ("task.toml", "[[verifier.collect]]\ncommand = \"x\"\n"),
+            "`verifier.collect`",
+            "[[verifier.collect]]",
+        ),
+        (
+            ("tests/Dockerfile", "FROM a\n"),
+            "an environment of its own",
+            "",
+        ),
+        (
+            ("environment/Dockerfile", "FROM a\nWORKDIR /app\nRUN make\n"),
+            "`RUN`",
+            "RUN make",
+        ),
+    ] {
+        let task = load(&folder(&[files])).unwrap();
+        let error = task.needs_container().expect("it needs a container");
+        let fault = &error.faults[0];
+        assert!(fault.message.contains(message), "{}", fault.message);
+        assert_eq!(fault.hint.as_deref(), Some("this needs `--sandbox docker`"));
+        let text = error.text.clone().unwrap_or_default();
+        let place = text.get(fault.span.start..fault.span.end).unwrap_or("");
+        assert!(place.starts_with(at), "{place}");
+    }
+}
+
+#[test]
+fn the_hash_knows_every_file_and_what_can_be_executed() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder(&[]);
+    let first = load(&folder).unwrap().config_hash;
+    assert_eq!(load(&folder).unwrap().config_hash, first);
+    let script = folder.path.join("tests/test.sh");
+    fs_err::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let second = load(&folder).unwrap().config_hash;
+    assert_ne!(first, second);
+    fs_err::write(folder.path.join("tests/more"), "").unwrap();
+    assert_ne!(load(&folder).unwrap().config_hash, second);
+}
+
+/// What a Dockerfile makes of these files, as `path=content`, or its complaints.
+fn made(dockerfile: &str, files: &[(&str, &str)]) -> Result<Vec<String>, Vec<String>> {
+    let files: Vec<(String, &str)> = files
+        .iter()
+        .map(|(name, text)| (format!("environment/{name}"), *text))
+        .collect();
+    let mut all: Vec<(&str, &str)> = files.iter().map(|(n, t)| (n.as_str(), *t)).collect();
+    all.push(("environment/Dockerfile", dockerfile));
+    let folder = folder(&all);
+    let task = load(&folder).unwrap();
+    let recipe = match &task.environment().unwrap().local {
+        Ok(recipe) => recipe,
+        Err(error) => return Err(error.faults.iter().map(|f| f.message.clone()).collect()),
+    };
+    let into = folder.path.join("out");
+    recipe.lay_out(&into).map_err(|e| vec![e.to_string()])?;
+    let mut found = Vec::new();
+    collect(&into, &into, &mut found);
+    found.sort();
+    Ok(found)
+}
+
+fn collect(root: &Utf8Path, folder: &Utf8Path, found: &mut Vec<String>) {
+    for entry in folder.read_dir_utf8().unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(root, path, found);
+        } else {
+            let text = fs_err::read_to_string(path).unwrap_or_default();
+            found.push(format!("{}={text}", path.strip_prefix(root).unwrap()));
+        }
+    }
+}
+
+const HEAD: &str = "FROM a\nWORKDIR /app\n";
+
+#[test]
+fn copy_does_what_docker_does() {
+    let files = [
+        ("a.txt", "A"),
+        ("b.txt", "B"),
+        (".env", "E"),
+        ("src/x", "X"),
+        ("src/deep/y", "Y"),
+    ];
+    for (lines, expect) in [
+        ("COPY a.txt .\n", vec!["a.txt=A"]),
+        ("COPY a.txt c.txt\n", vec!["c.txt=A"]),
+        ("COPY a.txt /app/sub/\n", vec!["sub/a.txt=A"]),
+        ("COPY a.txt b.txt ./\n", vec!["a.txt=A", "b.txt=B"]),
+        ("COPY *.txt ./t/\n", vec!["t/a.txt=A", "t/b.txt=B"]),
+        ("COPY .e* ./\n", vec![".env=E"]),
+        ("COPY src .\n", vec!["deep/y=Y", "x=X"]),
+        ("COPY src/ ./src\n", vec!["src/deep/y=Y", "src/x=X"]),
+        ("COPY [\"a.txt\", \"with space\"]\n", vec!["with space=A"]),
+        ("COPY --chown=1:1 --link a.txt ./\n", vec!["a.txt=A"]),
+        ("ENV to=d\nCOPY a.txt ${to}/\n", vec!["d/a.txt=A"]),
+        ("COPY a.txt x\nCOPY b.txt x\n", vec!["x=B"]),
+        (
+            "COPY src d\nCOPY a.txt d\n",
+            vec!["d/a.txt=A", "d/deep/y=Y", "d/x=X"],
+        ),
+        ("copy \\\n  # why\n  a.txt \\\n  ./\n", vec!["a.txt=A"]),
+        ("COPY /a.txt ./\n", vec!["a.txt=A"]),
+        ("WORKDIR sub\nCOPY a.txt ./\n", vec!["a.txt=A"]),
+    ] {
+        assert_eq!(
+            made(&format!("{HEAD}{lines}"), &files),
+            Ok(expect.iter().map(|s| (*s).to_owned()).collect()),
+            "{lines}"
+        );
+    }
+}
+
+#[test]
+fn what_a_dockerfile_cannot_do_without_docker_is_refused() {
+    let files = [("a.txt", "A"), ("b.txt", "B")];
+    for (lines, message) in [
+        ("RUN make", "`RUN`"),
+        ("ADD a.txt .", "`ADD`"),
+        ("USER x", "`USER`"),
+        ("CMD [\"x\"]", "`CMD`"),
+        ("ARG X=1", "`ARG`"),
+        ("FROM b", "second `FROM`"),
+        ("COPY --from=x /a .", "`COPY --from`"),
+        ("COPY --chmod=u+x a.txt .", "`--chmod=u+x`"),
+        ("COPY --parents a.txt .", "`COPY --parents`"),
+        ("COPY <<EOF /app/x\ntext\nEOF", "here-document"),
+        ("COPY a.txt /etc/a.txt", "not below the working directory"),
+        ("COPY a.txt ../a.txt", "not below the working directory"),
+        ("COPY ../secret .", "leaves the build context"),
+        ("COPY missing .", "there is no `missing`"),
+        ("COPY *.rs ./", "there is no `*.rs`"),
+        ("COPY a.txt b.txt x", "must end with a `/`"),
+        ("COPY a.txt", "a source and a destination"),
+        ("COPY \"a .", "has no end"),
+        ("ENV x", "sets no value"),
+        ("WORKDIR", "names no folder"),
+    ] {
+        let told = made(&format!("{HEAD}{lines}\n"), &files).unwrap_err();
+        assert!(told[0].contains(message), "{lines}: {told:?}");
+    }
+    let told = made("FROM a\nCOPY a.txt /a\n", &files).unwrap_err();
+    assert!(told[0].contains("no `WORKDIR`"), "{told:?}");
+    let told = made("", &files).unwrap_err();
+    assert!(told[0].contains("no `FROM`"), "{told:?}");
+    let told = made("FROM a\nRUN x\nRUN y\nUSER z\n", &files).unwrap_err();
+    assert_eq!(told.len(), 3, "each is told: {told:?}");
+}
+
+#[test]
+fn a_dockerignore_and_a_repository_are_left_out() {
+    let files = [
+        (".dockerignore", "*.log\n!keep.log\nbuild\n"),
+        ("a.log", ""),
+        ("keep.log", "K"),
+        ("build/x", ""),
+        ("src/a", "A"),
+        ("src/.git/HEAD", ""),
+    ];
+    let found = made(&format!("{HEAD}COPY . .\n"), &files).unwrap();
+    let names: Vec<&str> = found.iter().map(|f| f.split('=').next().unwrap()).collect();
+    assert_eq!(names, [".dockerignore", "Dockerfile", "keep.log", "src/a"]);
+    let told = made(&format!("{HEAD}COPY a.log .\n"), &files).unwrap_err();
+    assert!(told[0].contains("there is no `a.log`"), "{told:?}");
+}
+
+#[test]
+fn links_do_not_lead_out() {
+    let folder = folder(&[("environment/d/f", "x"), ("environment/evil", "x")]);
+    let context = folder.path.join("environment");
+    let outside = folder.path.join("outside");
+    fs_err::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, context.join("d/out")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", context.join("link")).unwrap();
+    let read = |text: &str| Recipe::read(text, &context, None, "");
+    let faults = read(&format!("{HEAD}COPY link .\n")).unwrap_err();
+    assert!(faults[0].message.contains("leaves the build context"));
+    let recipe = read(&format!("{HEAD}COPY d .\nCOPY evil out/evil\n")).unwrap();
+    let made = recipe.lay_out(&folder.path.join("made"));
+    assert!(made.unwrap_err().to_string().contains("symbolic link"));
+    assert!(!outside.join("evil").exists());
+}
+
+#[test]
+fn modes_and_variables_come_along() {
+    use std::os::unix::fs::PermissionsExt;
+    let dockerfile = format!(
+        "{HEAD}ENV A=1 PATH=/opt/x:$PATH\nENV B $A-2\nCOPY --chmod=0755 d/ ./\nCOPY --chmod=600 d/f g\n"
+    );
+    let folder = folder(&[
+        ("environment/Dockerfile", &dockerfile),
+        ("environment/d/f", "x"),
+        ("task.toml", "[environment.env]\nB = \"own\"\n"),
+    ]);
+    let task = load(&folder).unwrap();
+    let environment = task.environment().unwrap();
+    let env = environment.local_env();
+    let expect = [("A", "1"), ("B", "own"), ("PATH", "/opt/x:/bin")];
+    let expect: BTreeMap<String, String> = expect
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    assert_eq!(env, expect);
+    assert_eq!(environment.env.len(), 1, "as written: for containers");
+    let into = folder.path.join("out");
+    environment.local.as_ref().unwrap().lay_out(&into).unwrap();
+    let mode = |name: &str| into.join(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("f"), mode("g")), (0o755, 0o600));
+}

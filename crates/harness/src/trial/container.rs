@@ -1,0 +1,307 @@
+//! A trial in a container: its image, what of this machine it sees, and how its files come out.
+
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+
+use super::{Trial, TrialError, chain, prepare::NotRun};
+use crate::{
+    agent::{Cli, Installed},
+    area::Area,
+    availability,
+    config::{Network, ResourceLimits},
+    outcome::Outcome,
+    sandbox::{
+        Access, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
+        docker::{EngineError, Image, Network as EngineNetwork},
+    },
+    source::Source,
+    store::SandboxRecord,
+    task::{self, Environment},
+    tree,
+};
+
+/// Where the workspace of a repo's task is seen.
+const WORKSPACE: &str = "/workspace";
+/// Where the agent's HOME is seen.
+pub(super) const HOME: &str = "/proctor/home";
+/// Where the trial's own files are seen.
+const SCRATCH: &str = "/proctor/scratch";
+/// Who the agent is when we are root and the image names nobody.
+const AGENT: u32 = 1000;
+/// How long a program may take to tell its version or its options.
+const ASKED: Duration = Duration::from_secs(20);
+
+impl Trial<'_> {
+    /// The engine, when the trial runs in a container.
+    pub(super) fn docker(&self) -> Option<&DockerSandbox> {
+        match self.context.sandbox {
+            Sandbox::Local => None,
+            Sandbox::Docker(docker) => Some(docker),
+        }
+    }
+
+    /// The image that the trial runs in; `None` without containers.
+    pub(super) async fn image(&mut self) -> Result<Option<Image>, NotRun> {
+        let Some(docker) = self.docker() else {
+            return Ok(None);
+        };
+        let environment = self.plan.task.environment();
+        let (name, image) = match environment.map(|environment| &environment.image) {
+            Some(task::Image::Named(name)) => (name.clone(), docker.image(name).await),
+            Some(task::Image::Build {
+                context,
+                dockerfile,
+            }) => {
+                let mut said = String::new();
+                let keep = |line: &str| said.push_str(line);
+                let image = docker.build(context, dockerfile, keep).await;
+                // The log helps those who read it; the image does not depend on it.
+                let _ = fs::write(self.artifacts.join("build.log"), said);
+                (context.to_string(), image)
+            }
+            None => {
+                let named = self.plan.agent.image();
+                let Some(name) = named.or(docker.execution.image.as_deref()) else {
+                    return Err(TrialError::NoImage {
+                        config_file: self.plan.task.config_file().to_owned(),
+                    }
+                    .into());
+                };
+                (name.to_owned(), docker.image(name).await)
+            }
+        };
+        let image = image.map_err(failed)?;
+        self.record.sandbox = SandboxRecord::Docker {
+            image: name,
+            image_id: image.id.clone(),
+            image_digest: image.digest.clone(),
+            network: String::new(),
+            user: None,
+            limits: ResourceLimits::default().into(),
+            peak_memory_bytes: None,
+            oom_kills: 0,
+            disk_limit: None,
+        };
+        Ok(Some(image))
+    }
+
+    /// The agent's CLI in the image; what the image lacks is not there.
+    pub(super) async fn installed_in(
+        &self,
+        image: &Image,
+        cli: &'static Cli,
+    ) -> Result<Option<Installed>, NotRun> {
+        let Some(docker) = self.docker() else {
+            return Ok(None);
+        };
+        let ask = async {
+            let room = docker.room(RoomSpec::plain(image.clone())).await?;
+            let version = [&[cli.program], cli.version_args].concat();
+            let Some(version) = room.ask(&version, ASKED).await? else {
+                return Ok(None);
+            };
+            let help = [&[cli.program], cli.help_args].concat();
+            let help = room.ask(&help, ASKED).await?.unwrap_or_default();
+            room.container.remove().await?;
+            Ok(Some(Installed {
+                path: cli.program.into(),
+                version: availability::version_in(&version),
+                help,
+            }))
+        };
+        let found = docker.program(image, cli.program, ask).await;
+        found.map_err(failed)
+    }
+
+    /// Make the container that sees `workspace`, or for a task that brings its own files, one
+    /// whose working directory becomes the workspace.
+    pub(super) async fn enter(
+        &mut self,
+        image: &Image,
+        area: &Area,
+        workspace: Option<&Utf8Path>,
+    ) -> Result<(), NotRun> {
+        let docker = self.docker().expect("there is an image only with an engine");
+        let environment = self.plan.task.environment();
+        let mut view = vec![
+            View {
+                host: area.home.clone(),
+                inside: HOME.into(),
+                access: Access::Write,
+            },
+            View {
+                host: area.scratch.clone(),
+                inside: SCRATCH.into(),
+                access: Access::Write,
+            },
+        ];
+        view.extend(workspace.map(|path| View {
+            host: path.to_owned(),
+            inside: WORKSPACE.into(),
+            access: Access::Write,
+        }));
+        let rights = match environment {
+            Some(environment) => Rights::Usual {
+                user: environment.user.clone(),
+            },
+            None => Rights::Hardened {
+                user: self.agent_user(image),
+            },
+        };
+        let (network, says) = network(docker.execution.network.as_ref(), environment);
+        let limits = limits(docker.execution.limits, environment);
+        let user = match &rights {
+            Rights::Hardened { user } => Some(user.clone()),
+            Rights::Usual { user } => user.clone(),
+        };
+        let room = docker.room(RoomSpec {
+            image: image.clone(),
+            view,
+            rights,
+            network,
+            limits,
+            sockets: None,
+        });
+        let room = room.await.map_err(failed)?;
+        if let SandboxRecord::Docker {
+            network,
+            user: recorded,
+            limits: recorded_limits,
+            disk_limit,
+            ..
+        } = &mut self.record.sandbox
+        {
+            *network = says;
+            *recorded = user;
+            *recorded_limits = limits.into();
+            *disk_limit = room.container.disk_limit().map(|by| by.as_str().to_owned());
+        }
+        self.room = Room::Docker(Box::new(room));
+        Ok(())
+    }
+
+    /// The user that works in a repo's workspace: never root, so that what it may do is little.
+    fn agent_user(&self, image: &Image) -> String {
+        if !self.context.host.is_root {
+            let (uid, gid) = self.context.host.ids;
+            return format!("{uid}:{gid}");
+        }
+        let named = image.user.as_deref().and_then(|user| user.parse().ok());
+        let uid = named.filter(|uid| *uid != 0).unwrap_or(AGENT);
+        format!("{uid}:{uid}")
+    }
+
+    /// Hand the trial's folders to whoever works in the container.
+    pub(super) fn hand_over(&self, area: &Area, workspace: &Utf8Path) -> Result<(), NotRun> {
+        let SandboxRecord::Docker {
+            user: Some(user), ..
+        } = &self.record.sandbox
+        else {
+            return Ok(());
+        };
+        let uid = user.split(':').next().and_then(|uid| uid.parse().ok());
+        let Some(uid) = uid.filter(|_| self.context.host.is_root) else {
+            return Ok(());
+        };
+        for folder in [&area.home, &area.scratch, workspace] {
+            tree::give(folder.as_std_path(), uid)?;
+        }
+        Ok(())
+    }
+
+    /// The files of a task's image, as they are before the agent.
+    pub(super) async fn files_of_image(&mut self) -> Result<Source, NotRun> {
+        let path = self.private.join("files");
+        fs::create_dir_all(&path)?;
+        self.bring_out(&path).await.map_err(failed)?;
+        Ok(Source::Folder { path })
+    }
+
+    /// Bring the working directory of the container to `to`.
+    pub(super) async fn bring_out(&self, to: &Utf8Path) -> Result<(), EngineError> {
+        match &self.room {
+            Room::Docker(room) => {
+                let from = self.workdir();
+                room.container.download(from.as_str(), to.as_std_path()).await
+            }
+            Room::Local => Ok(()),
+        }
+    }
+
+    /// Remove the container. Should that fail, the next run sweeps it.
+    pub(super) async fn leave(&mut self) {
+        if let Room::Docker(room) = std::mem::replace(&mut self.room, Room::Local)
+            && let Err(error) = room.container.remove().await
+        {
+            self.record.notes.push(chain(&error));
+        }
+    }
+
+    /// Where the agent works, as it is seen inside.
+    pub(super) fn workdir(&self) -> Utf8PathBuf {
+        match (&self.room, self.plan.task.environment()) {
+            (Room::Docker(room), Some(environment)) => environment
+                .workdir
+                .clone()
+                .unwrap_or_else(|| room.image.workdir.clone().into()),
+            (Room::Docker(_), None) => WORKSPACE.into(),
+            (Room::Local, _) => self
+                .workspace
+                .as_ref()
+                .map_or_else(Utf8PathBuf::new, |workspace| workspace.path.clone()),
+        }
+    }
+}
+
+/// What the container reaches, and how that is called in the record.
+fn network(
+    asked: Option<&Network>,
+    environment: Option<&Environment>,
+) -> (EngineNetwork, String) {
+    let asked = asked.cloned().unwrap_or_else(|| match environment {
+        None => Network::Gateway,
+        Some(environment) => match &environment.network {
+            None | Some(task::Network::Public) => Network::Open,
+            Some(task::Network::NoNetwork) => Network::None,
+            Some(task::Network::Allowlist(hosts)) => Network::Allowlist(hosts.clone()),
+        },
+    });
+    let says = match &asked {
+        Network::Gateway => "gateway",
+        Network::Allowlist(_) => "allowlist",
+        Network::Open => "open",
+        Network::None => "none",
+    };
+    let network = match asked {
+        Network::Open => EngineNetwork::Open,
+        _ => EngineNetwork::None,
+    };
+    (network, says.to_owned())
+}
+
+/// What the suite says, and where it says nothing, what the task does.
+fn limits(asked: ResourceLimits, environment: Option<&Environment>) -> ResourceLimits {
+    let task = environment.map_or_else(ResourceLimits::default, |environment| ResourceLimits {
+        cpus: environment.cpus,
+        memory: environment.memory_mb.map(|mb| mb << 20),
+        pids: environment.pids.and_then(|pids| pids.try_into().ok()),
+        disk: environment.storage_mb.map(|mb| mb << 20),
+    });
+    ResourceLimits {
+        cpus: asked.cpus.or(task.cpus),
+        memory: asked.memory.or(task.memory),
+        pids: asked.pids.or(task.pids),
+        disk: asked.disk.or(task.disk),
+    }
+}
+
+/// An engine that does not play along says nothing about the agent.
+pub(super) fn failed(error: EngineError) -> NotRun {
+    NotRun::Infrastructure {
+        outcome: Outcome::Sandbox,
+        code: "SANDBOX_FAILED",
+        message: chain(&error),
+    }
+}

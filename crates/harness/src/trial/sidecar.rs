@@ -1,0 +1,44 @@
+//! Figures that an adapter script left in the workspace: read once it has ended, and kept with
+//! the artifacts.
+
+use super::Trial;
+use crate::{
+    outcome::Outcome,
+    session::{Conclusion, LogError},
+    sidecar::Sidecar,
+    tree,
+};
+
+/// Where the file is kept.
+const KEPT: &str = "thunderdome-metrics.json";
+
+impl Trial<'_> {
+    /// Add the figures to what the session concluded. A file that cannot be used is a warning.
+    pub(super) fn read_sidecar(&mut self, conclusion: &mut Conclusion) {
+        let (Some(name), Some(workspace)) = (self.plan.agent.sidecar(), &self.workspace) else {
+            return;
+        };
+        let path = workspace.path.join(name);
+        match Sidecar::read(&path) {
+            Ok(None) => return,
+            Ok(Some(sidecar)) => {
+                let was_cut_off = conclusion.outcome != Outcome::Completed;
+                conclusion.turns = conclusion.turns.or(sidecar.turns);
+                if conclusion.usage.is_none() {
+                    conclusion.usage = sidecar.usage().map(|mut usage| {
+                        usage.lower_bound = was_cut_off;
+                        usage
+                    });
+                }
+                self.record.sidecar = Some(sidecar);
+            }
+            Err(problem) => {
+                let message = format!("{name} {problem}; its figures are unknown");
+                let warning = LogError::new("SIDECAR_INVALID", message);
+                conclusion.errors.push(warning);
+            }
+        }
+        // It is no part of the work; what cannot be moved is left out of the change all the same.
+        let _ = tree::rename(&path, self.artifacts.join(KEPT));
+    }
+}
