@@ -162,7 +162,10 @@ fn limits(node: &Node) -> Result<ResourceLimits, Fault> {
                 .with_hint("write a number with a unit, such as `512m` or `4g`")
         }),
     };
-    if written.cpus.is_some_and(|cpus| cpus.is_nan() || cpus < 0.01) {
+    if written
+        .cpus
+        .is_some_and(|cpus| cpus.is_nan() || cpus < 0.01)
+    {
         return Err(node.fault("cpus", "`cpus` is a number from 0.01"));
     }
     if written.pids == Some(0) {
@@ -213,8 +216,11 @@ fn network(node: &Node) -> Result<Network, Fault> {
     }
     let text = node.as_str().unwrap_or_default();
     network_named(text).ok_or_else(|| {
-        Fault::new(node.span, format!("expected a network, found {}", node.value))
-            .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
+        Fault::new(
+            node.span,
+            format!("expected a network, found {}", node.value),
+        )
+        .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
     })
 }
 
@@ -249,7 +255,9 @@ pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>)
     for key in ["limits", "network"] {
         if root.get(key).is_some() {
             let message = format!("`{key}` needs containers");
-            faults.push(Fault::new(root.key_span_of(key), message).with_hint("add `sandbox: docker`"));
+            faults.push(
+                Fault::new(root.key_span_of(key), message).with_hint("add `sandbox: docker`"),
+            );
         }
     }
 }

@@ -212,7 +212,11 @@ fn resolve(
     thunderdome::settings(&mut root, &mut faults);
     let written = root.read::<Suite>().map_err(|fault| faults.push(fault));
     let agents = read_agents(&root, settings, &mut faults);
-    if whole.get("sandbox").is_none() && agents.iter().any(|agent| agent.spec.config.get("image").is_some()) {
+    if whole.get("sandbox").is_none()
+        && agents
+            .iter()
+            .any(|agent| agent.spec.config.get("image").is_some())
+    {
         // An agent that brings an image is to run in it.
         execution.sandbox = SandboxKind::Docker;
     }

@@ -280,7 +280,9 @@ impl Bench<'_> {
         let command = ShellCommand {
             argv,
             env,
-            cwd: &self.room.inside(&self.copy.join(&self.settings.working_dir)),
+            cwd: &self
+                .room
+                .inside(&self.copy.join(&self.settings.working_dir)),
             timeout,
             logs,
         };

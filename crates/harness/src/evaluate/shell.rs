@@ -127,29 +127,29 @@ async fn follow(
 ) -> Result<Ran, String> {
     let text = |error: &dyn std::error::Error| error.to_string();
 
-        let mut tail = Vec::new();
-        let mut is_cancelled = false;
-        let exit = loop {
-            tokio::select! {
-                event = process.next() => match event.map_err(|error| text(&error))? {
-                    Event::Output { stream, bytes } => {
-                        capture.write(stream, bytes).map_err(|error| text(&error))?;
-                        tail.extend_from_slice(&bytes[bytes.len().saturating_sub(QUOTED_BYTES)..]);
-                        tail.drain(..tail.len().saturating_sub(QUOTED_BYTES));
-                    }
-                    Event::Ended(report) => break report.exit,
-                },
-                () = cancel.cancelled(), if !is_cancelled => {
-                    is_cancelled = true;
-                    process.end(EndReason::Cancelled);
+    let mut tail = Vec::new();
+    let mut is_cancelled = false;
+    let exit = loop {
+        tokio::select! {
+            event = process.next() => match event.map_err(|error| text(&error))? {
+                Event::Output { stream, bytes } => {
+                    capture.write(stream, bytes).map_err(|error| text(&error))?;
+                    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(QUOTED_BYTES)..]);
+                    tail.drain(..tail.len().saturating_sub(QUOTED_BYTES));
                 }
+                Event::Ended(report) => break report.exit,
+            },
+            () = cancel.cancelled(), if !is_cancelled => {
+                is_cancelled = true;
+                process.end(EndReason::Cancelled);
             }
-        };
-        Ok(Ran {
-            exit,
-            last_line: last_line(&tail),
-        })
-    }
+        }
+    };
+    Ok(Ran {
+        exit,
+        last_line: last_line(&tail),
+    })
+}
 
 fn last_line(tail: &[u8]) -> String {
     let said = String::from_utf8_lossy(tail);

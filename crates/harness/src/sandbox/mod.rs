@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use camino::Utf8Path;
 use tokio::sync::Mutex;
 
+use self::docker::{Address, BuildSpec, Engine, EngineError, EngineOptions, Image};
 pub use self::{
-    room::{Access, DockerRoom, container_env, Rights, Room, RoomSpec, StartError, View},
+    room::{Access, DockerRoom, Rights, Room, RoomSpec, StartError, View, container_env},
     running::Running,
 };
-use self::docker::{Address, BuildSpec, Engine, EngineError, EngineOptions, Image};
 use crate::{
     agent::Installed,
     config::{Execution, SandboxKind},
@@ -143,4 +143,3 @@ impl DockerSandbox {
         Ok(found)
     }
 }
-

@@ -15,10 +15,7 @@ use super::{
         Root, Tmpfs,
     },
 };
-use crate::{
-    config::ResourceLimits,
-    host::Host,
-};
+use crate::{config::ResourceLimits, host::Host};
 
 /// Where commands run.
 pub enum Room {
@@ -184,7 +181,10 @@ impl Room {
     pub fn outside(&self, inside: &Utf8Path) -> Utf8PathBuf {
         match self {
             Room::Local => inside.to_owned(),
-            Room::Docker(room) => translate(room.view.iter().map(|view| (&view.inside, &view.host)), inside),
+            Room::Docker(room) => translate(
+                room.view.iter().map(|view| (&view.inside, &view.host)),
+                inside,
+            ),
         }
     }
 
@@ -231,7 +231,10 @@ pub fn container_env(image: &Image, home: &Utf8Path) -> BTreeMap<String, String>
 
 impl DockerRoom {
     fn inside(&self, host: &Utf8Path) -> Utf8PathBuf {
-        translate(self.view.iter().map(|view| (&view.host, &view.inside)), host)
+        translate(
+            self.view.iter().map(|view| (&view.host, &view.inside)),
+            host,
+        )
     }
 
     /// Start a command as a user of the image.
@@ -283,7 +286,11 @@ impl DockerRoom {
     }
 
     /// Run a short command to its end and say what it printed; `None` when it is not there.
-    pub async fn ask(&self, argv: &[&str], limit: std::time::Duration) -> Result<Option<String>, EngineError> {
+    pub async fn ask(
+        &self,
+        argv: &[&str],
+        limit: std::time::Duration,
+    ) -> Result<Option<String>, EngineError> {
         use proctor_process::{Event, JobFailure};
         let mut command = Command::new(argv[0], PathBuf::from("/"));
         command.args = argv[1..].iter().map(Into::into).collect();
@@ -337,7 +344,12 @@ mod tests {
     #[test]
     fn the_longest_start_counts() {
         let pairs = [("/a", "/x"), ("/a/b", "/y")].map(|(from, to)| (from.into(), to.into()));
-        for (path, expect) in [("/a/c", "/x/c"), ("/a/b", "/y"), ("/a/b/c", "/y/c"), ("/ab", "/ab")] {
+        for (path, expect) in [
+            ("/a/c", "/x/c"),
+            ("/a/b", "/y"),
+            ("/a/b/c", "/y/c"),
+            ("/ab", "/ab"),
+        ] {
             let pairs = pairs.iter().map(|(from, to)| (from, to));
             assert_eq!(translate(pairs, path.into()), expect);
         }

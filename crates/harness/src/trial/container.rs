@@ -123,7 +123,9 @@ impl Trial<'_> {
         area: &Area,
         workspace: Option<&Utf8Path>,
     ) -> Result<(), NotRun> {
-        let docker = self.docker().expect("there is an image only with an engine");
+        let docker = self
+            .docker()
+            .expect("there is an image only with an engine");
         let environment = self.plan.task.environment();
         let mut view = vec![
             View {
@@ -224,7 +226,9 @@ impl Trial<'_> {
         match &self.room {
             Room::Docker(room) => {
                 let from = self.workdir();
-                room.container.download(from.as_str(), to.as_std_path()).await
+                room.container
+                    .download(from.as_str(), to.as_std_path())
+                    .await
             }
             Room::Local => Ok(()),
         }
@@ -256,10 +260,7 @@ impl Trial<'_> {
 }
 
 /// What the container reaches, and how that is called in the record.
-fn network(
-    asked: Option<&Network>,
-    environment: Option<&Environment>,
-) -> (EngineNetwork, String) {
+fn network(asked: Option<&Network>, environment: Option<&Environment>) -> (EngineNetwork, String) {
     let asked = asked.cloned().unwrap_or_else(|| match environment {
         None => Network::Gateway,
         Some(environment) => match &environment.network {

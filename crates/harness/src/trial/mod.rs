@@ -111,9 +111,9 @@ impl TrialError {
                 ..
             } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
             TrialError::Launch { problem, .. } => problem.hint.clone(),
-            TrialError::NoImage { .. } => Some(
-                "name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned(),
-            ),
+            TrialError::NoImage { .. } => {
+                Some("name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
+            }
             TrialError::Folder(_) => {
                 Some("choose a folder that you may write to with `workspace_dir`".to_owned())
             }

@@ -121,7 +121,10 @@ impl Trial<'_> {
                 outcome: Outcome::NotInstalled,
                 code: cli.not_found_code,
                 message: match image {
-                    None => format!("`{program}` is not installed, or not on PATH; {}", cli.install_hint),
+                    None => format!(
+                        "`{program}` is not installed, or not on PATH; {}",
+                        cli.install_hint
+                    ),
                     Some(_) => format!(
                         "`{program}` is not in the image; `proctor image build` makes images that have it"
                     ),

@@ -150,9 +150,7 @@ impl Trial<'_> {
         if let Some(bytes) = facts.disk_exceeded {
             conclusion.outcome = Outcome::AgentError;
             let message = format!("the agent was ended: it had written {bytes} bytes to disk");
-            conclusion
-                .errors
-                .push(LogError::new("DISK_LIMIT", message));
+            conclusion.errors.push(LogError::new("DISK_LIMIT", message));
         }
     }
 

@@ -9,8 +9,7 @@ use fs_err as fs;
 use super::{conclude, copy_without_ignored, make_executable};
 use crate::{
     evaluate::{
-        Finding, Judging, Place,
-        reward,
+        Finding, Judging, Place, reward,
         shell::{self, Ran, ShellCommand},
     },
     sandbox::{
@@ -22,7 +21,8 @@ use crate::{
 };
 
 /// No reward of an earlier hand may stay, and whoever verifies may write one.
-const READY: &str = "rm -rf /logs/verifier/* && chmod 777 /logs/verifier && chmod +x /tests/test.sh";
+const READY: &str =
+    "rm -rf /logs/verifier/* && chmod 777 /logs/verifier && chmod +x /tests/test.sh";
 /// As Harbor runs it: what it prints stays with the reward.
 const RUN: &str = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1";
 /// How long making ready may take.
@@ -164,7 +164,11 @@ impl Bench<'_> {
     /// The image's variables and those of the task; a HOME that is there.
     fn env(&self) -> BTreeMap<String, String> {
         let mut env = container_env(&self.room.image, Utf8Path::new("/root"));
-        env.extend(self.environment().map(|own| own.env.clone()).unwrap_or_default());
+        env.extend(
+            self.environment()
+                .map(|own| own.env.clone())
+                .unwrap_or_default(),
+        );
         env.extend(self.verifier.env.clone());
         env
     }
