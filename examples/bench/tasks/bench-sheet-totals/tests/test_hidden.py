@@ -22,8 +22,8 @@ class TheReports(Grid):
     def test_a_sheet_from_the_same_template_is_left_alone(self):
         self.check(
             "sheet rename Sheet1 North\nrow A1 Item Amount\nrow A2 rent 100\nrow A3 power 20\nrow A4 phone 10\n"
-            "row A6 total =SUM(B2:B4)\nrow A8 budget 1000\nsheet copy North South\nsheet use North\ninsert rows 3 4\n"
-            "get North!B10\ninput North!B10\nget South!B6\ninput South!B6",
+            "row A8 budget 1000\nrow D1 total =SUM(B2:B4)\nsheet copy North South\nsheet use North\ninsert rows 3 4\n"
+            "get North!E1\ninput North!E1\nget South!E1\ninput South!E1",
             "130", "=SUM(B2:B8)", "130", "=SUM(B2:B4)")
 
     def test_undo_of_an_inserted_column_restores_what_a_formula_reads(self):

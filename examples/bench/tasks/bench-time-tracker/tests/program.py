@@ -13,15 +13,16 @@ _DEADLINE_SECONDS = 20
 _BYTECODE = tempfile.TemporaryDirectory()
 
 
-def run(arguments, text="", variables=None):
-    """Run ``python3 ARGUMENTS`` in the work folder, with the standard library only.
+def run(arguments, text="", variables=None, folder=None):
+    """Run ``python3 ARGUMENTS`` in the work folder or another, with the standard library only.
 
-    Gives the exit code, stdout and stderr. Output that is not UTF-8 is kept readable, and whatever the program left running is ended.
+    Gives the exit code, stdout and stderr. Output that is not UTF-8 is kept readable, and whatever the program left
+    running is ended.
     """
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": _BYTECODE.name}
     environment.update(variables or {})
     process = subprocess.Popen(
-        [sys.executable, "-S", *arguments], cwd=WORK, env=environment, start_new_session=True,
+        [sys.executable, "-S", *arguments], cwd=folder or WORK, env=environment, start_new_session=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = process.communicate(text.encode(), timeout=_DEADLINE_SECONDS)

@@ -295,7 +295,7 @@ class CommandLines(Tracker):
     def test_command_lines_that_make_no_sense(self):
         for arguments in [["begin"], [], ["start"], ["start", "a b"], ["start", "web", "--at", "9 o'clock"],
                           ["start", "web", "--at", "25:00"], ["stop", "now"], ["status", "--loud"], ["list", "--from", "soon"],
-                          ["list", "--to", "2024-02-30"], ["add", "web", "10:00"], ["remove", "one"], ["remove", "0"],
+                          ["list", "--to", "2024-02-30"], ["add", "web", "10:00"], ["remove", "one"],
                           ["start", "web", "--tag", "#x"], ["report", "--by", "week"], ["export"],
                           ["export", "--format", "xml"]]:
             self.misused(*arguments)
@@ -322,9 +322,7 @@ class DataFile(Tracker):
 
     def test_the_file_is_in_the_working_directory_by_default(self):
         with tempfile.TemporaryDirectory() as folder:
-            start = f"import os, runpy, sys; os.chdir({folder!r}); sys.path.insert(0, {program.WORK!r}); " \
-                    f"sys.argv = ['tt.py', 'start', 'web']; runpy.run_path({os.path.join(program.WORK, 'tt.py')!r}, run_name='__main__')"
-            program.run(["-c", start], variables={"TT_NOW": NOW})
+            program.run([os.path.join(program.WORK, "tt.py"), "start", "web"], variables={"TT_NOW": NOW}, folder=folder)
             self.assertIn("tt.json", os.listdir(folder))
 
     def test_without_a_set_clock_the_real_one_counts(self):
