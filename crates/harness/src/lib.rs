@@ -20,6 +20,7 @@ pub mod session;
 mod shuffle;
 mod socket;
 mod source;
+pub mod stats;
 pub mod store;
 pub mod suite;
 mod tree;
