@@ -3,6 +3,7 @@
 
 mod command;
 mod git_diff;
+pub mod reports;
 
 pub(crate) use git_diff::Size;
 
