@@ -27,6 +27,7 @@ mod shuffle;
 pub mod sidecar;
 mod socket;
 mod source;
+pub mod stats;
 pub mod store;
 pub mod suite;
 pub mod task;

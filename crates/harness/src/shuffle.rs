@@ -20,13 +20,14 @@ impl Shuffle {
     }
 
     /// A number from 0 to `bound` - 1.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         // The bias of the remainder is far below what any suite could notice.
         let bound = u64::try_from(bound).expect("a length fits");
         usize::try_from(self.next() % bound).expect("it is below a length")
     }
 
-    fn next(&mut self) -> u64 {
+    /// The next random bits.
+    pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -7,6 +7,7 @@ mod git_diff;
 pub mod reward;
 pub(crate) mod shell;
 mod verifier;
+pub mod reports;
 
 pub(crate) use git_diff::Size;
 pub(crate) use verifier::{copy_without_ignored, make_executable};

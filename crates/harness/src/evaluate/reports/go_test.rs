@@ -1,0 +1,159 @@
+//! The JSON lines of `go test -json`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{
+    error::{Format, ReportError},
+    json_lines,
+    tests_report::{Status, TestCase, message, seconds},
+};
+
+/// Output kept for a message.
+const OUTPUT_BYTES: usize = 8_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Line {
+    action: String,
+    #[serde(default)]
+    package: String,
+    test: Option<String>,
+    elapsed: Option<serde_json::Number>,
+    #[serde(default)]
+    output: String,
+}
+
+/// What is known of a test, or, without a name, of a package.
+#[derive(Default)]
+struct Progress {
+    status: Option<Status>,
+    elapsed: Option<serde_json::Number>,
+    output: String,
+}
+
+type Known = BTreeMap<(String, Option<String>), Progress>;
+
+pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
+    let mut known = Known::new();
+    for line in json_lines::read::<Line>(text, Format::GoTest)? {
+        // Words of the compiler, before there is a package.
+        if line.package.is_empty() {
+            continue;
+        }
+        let progress = known.entry((line.package, line.test)).or_default();
+        match line.action.as_str() {
+            "pass" | "bench" => progress.end(Status::Passed, line.elapsed),
+            "fail" => progress.end(Status::Failed, line.elapsed),
+            "skip" => progress.end(Status::Skipped, line.elapsed),
+            "output" if progress.output.len() < OUTPUT_BYTES => {
+                progress.output.push_str(&line.output);
+            }
+            _ => {}
+        }
+    }
+    let tests = known.keys().filter(|key| counts(&known, key));
+    Ok(tests.map(|key| case(key, &known[key])).collect())
+}
+
+impl Progress {
+    fn end(&mut self, status: Status, elapsed: Option<serde_json::Number>) {
+        // A test that ran twice (-count=2) is what it was at its worst.
+        self.status = self.status.max(Some(status));
+        self.elapsed = elapsed;
+    }
+
+    /// What never ended is an error.
+    fn status(&self) -> Status {
+        self.status.unwrap_or(Status::Error)
+    }
+}
+
+/// Whether something counts as a test: one without subtests, and a test or package that failed
+/// although nothing in it did.
+fn counts(known: &Known, key: &(String, Option<String>)) -> bool {
+    let name = key.1.as_deref().unwrap_or("");
+    // Keys are sorted, so what begins with this name follows it.
+    let mut inner = known
+        .range(key.clone()..)
+        .skip(1)
+        .map_while(|((package, test), progress)| {
+            let rest = test.as_deref()?.strip_prefix(name)?;
+            (*package == key.0).then_some((rest, progress))
+        })
+        .filter(|(rest, _)| name.is_empty() || rest.starts_with('/'))
+        .peekable();
+    let is_leaf = key.1.is_some() && inner.peek().is_none();
+    let failed = known[key].status() >= Status::Failed;
+    is_leaf || (failed && inner.all(|(_, it)| it.status() < Status::Failed))
+}
+
+fn case((package, test): &(String, Option<String>), progress: &Progress) -> TestCase {
+    let status = match test {
+        Some(_) => progress.status(),
+        // The package as such: it did not build, panicked, or ran out of time.
+        None => Status::Error,
+    };
+    let elapsed = progress.elapsed.as_ref();
+    TestCase {
+        group: test.is_some().then(|| package.clone()),
+        duration: elapsed.and_then(|it| seconds(&it.to_string())),
+        message: match status {
+            Status::Passed => None,
+            _ => message(&progress.output),
+        },
+        ..TestCase::new(test.as_ref().unwrap_or(package), status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{TestReport, samples};
+    use super::*;
+
+    fn statuses(text: &str) -> Vec<(String, Status)> {
+        let report = TestReport::read(text.as_bytes()).unwrap();
+        assert_eq!(report.source, Format::GoTest);
+        let tests = report.tests.iter();
+        tests.map(|it| (it.name.clone(), it.status)).collect()
+    }
+
+    fn named(expected: &[(&str, Status)]) -> Vec<(String, Status)> {
+        let owned = expected
+            .iter()
+            .map(|(name, status)| ((*name).to_owned(), *status));
+        owned.collect()
+    }
+
+    #[test]
+    fn tests_count_without_their_parents_and_packages_that_do_not_build_as_errors() {
+        let expected = named(&[
+            ("example.com/broken", Status::Error),
+            ("TestAdds", Status::Passed),
+            ("TestGroup/breaks", Status::Failed),
+            ("TestGroup/works", Status::Passed),
+            ("TestSkipped", Status::Skipped),
+        ]);
+        assert_eq!(statuses(samples::GO), expected);
+    }
+
+    #[test]
+    fn a_package_that_dies_takes_its_running_test_along() {
+        let text = r#"{"Action":"run","Package":"p","Test":"TestA"}
+            {"Action":"pass","Package":"p","Test":"TestA"}
+            {"Action":"run","Package":"p","Test":"TestB"}
+            {"Action":"fail","Package":"p"}"#;
+        let expected = named(&[("TestA", Status::Passed), ("TestB", Status::Error)]);
+        assert_eq!(statuses(text), expected);
+    }
+
+    #[test]
+    fn a_package_without_tests_is_no_result() {
+        let text = r#"{"Action":"start","Package":"p"}
+            {"Action":"skip","Package":"p"}"#;
+        let format = Format::GoTest;
+        let read = TestReport::read(text.as_bytes());
+        assert_eq!(read, Err(ReportError::Empty { format }));
+    }
+}

@@ -1,0 +1,188 @@
+//! `JUnit` XML. There is no one definition of it: suites may be nested or missing, and each runner
+//! has its own ways.
+
+use super::{
+    error::{Format, ReportError},
+    tests_report::{Status, TestCase, message, seconds},
+    xml::{self, Element},
+};
+
+/// Elements of a failed attempt, after which the test was run again.
+const RERUNS: [&str; 4] = ["rerunFailure", "rerunError", "flakyFailure", "flakyError"];
+
+pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
+    let root = xml::read(text).map_err(|reason| Format::Junit.broken(reason))?;
+    if !matches!(root.name.as_str(), "testsuites" | "testsuite") {
+        let reason = format!("its root is <{}>", root.name);
+        return Err(Format::Junit.broken(reason));
+    }
+    let mut tests = Vec::new();
+    // The root's name is that of the run, not of a group.
+    suite(&root, &[], &mut tests);
+    Ok(tests)
+}
+
+/// The tests of a suite and of the suites in it. `path` has the names of the suites around it
+/// that are groups of tests.
+fn suite(suite: &Element, path: &[&str], tests: &mut Vec<TestCase>) {
+    for child in &suite.children {
+        match child.name.as_str() {
+            "testsuite" => {
+                let mut inner = path.to_vec();
+                inner.extend(child.attribute("name"));
+                self::suite(child, &inner, tests);
+            }
+            "testcase" => tests.push(case(child, path)),
+            // A suite that could not be set up.
+            "error" | "failure" => tests.push(TestCase {
+                message: words(child),
+                ..TestCase::new(suite.attribute("name").unwrap_or(""), Status::Error)
+            }),
+            _ => {}
+        }
+    }
+}
+
+fn case(case: &Element, path: &[&str]) -> TestCase {
+    let (status, reason) = status(case);
+    let name = case.attribute("name").unwrap_or("").trim();
+    let class = case.attribute("classname").map(str::trim);
+    let reruns = case.children.iter();
+    let reruns = reruns
+        .filter(|it| RERUNS.contains(&it.name.as_str()))
+        .count();
+    TestCase {
+        group: group(class, name, path),
+        duration: case.attribute("time").and_then(seconds),
+        message: reason.and_then(words),
+        reruns: u32::try_from(reruns).unwrap_or(u32::MAX),
+        ..TestCase::new(name, status)
+    }
+}
+
+/// The class; where it says nothing (node's is always `test`, jest's the test's own name), the
+/// suites around the test.
+fn group(class: Option<&str>, name: &str, path: &[&str]) -> Option<String> {
+    let tells = |class: &&str| !class.is_empty() && *class != name && *class != "test";
+    class.filter(tells).map(str::to_owned).or_else(|| {
+        let path = path.join(" > ");
+        (!path.is_empty() && path != name).then_some(path)
+    })
+}
+
+/// What became of a test, and the element that says so. What is marked as skipped does not
+/// count, even if it also failed: so node writes what is still to be done.
+fn status(case: &Element) -> (Status, Option<&Element>) {
+    let ways = [
+        ("skipped", Status::Skipped),
+        ("error", Status::Error),
+        ("failure", Status::Failed),
+    ];
+    for (name, status) in ways {
+        if let Some(element) = case.child(name) {
+            return (status, Some(element));
+        }
+    }
+    // Runners of C++ write a test that did not run as an attribute.
+    let not_run = ["notrun", "disabled", "skipped", "suppressed", "ignored"];
+    let says = |name| case.attribute(name).map(str::to_ascii_lowercase);
+    let is_not_run = |says: String| not_run.contains(&says.as_str());
+    if says("status").is_some_and(is_not_run) || says("result").is_some_and(is_not_run) {
+        (Status::Skipped, None)
+    } else {
+        (Status::Passed, None)
+    }
+}
+
+fn words(element: &Element) -> Option<String> {
+    let given = element.attribute("message").and_then(message);
+    given.or_else(|| message(&element.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{samples, tests_report::Counts};
+    use super::*;
+
+    fn check(sample: &str, passed: u64, skipped: u64, failed: u64, errors: u64) -> Vec<TestCase> {
+        let report = super::super::TestReport::read(sample.as_bytes()).unwrap();
+        assert_eq!(report.source, Format::Junit);
+        let expected = Counts {
+            passed,
+            skipped,
+            failed,
+            errors,
+        };
+        assert_eq!(report.counts(), expected);
+        report.tests
+    }
+
+    fn find<'a>(tests: &'a [TestCase], name: &str) -> &'a TestCase {
+        tests.iter().find(|test| test.full_name() == name).unwrap()
+    }
+
+    #[test]
+    fn pytest() {
+        let tests = check(samples::PYTEST_JUNIT, 2, 2, 1, 1);
+        let failed = find(&tests, "test_sample::test_numbers[2]");
+        assert_eq!(failed.message.as_deref(), Some("assert 2 < 2"));
+        assert!(failed.duration.is_some());
+        let broken = find(&tests, "test_sample::test_setup");
+        assert_eq!(broken.status, Status::Error);
+    }
+
+    #[test]
+    fn node_with_nested_suites_and_todo() {
+        let tests = check(samples::NODE_JUNIT, 2, 2, 2, 0);
+        assert_eq!(find(&tests, "a group::breaks").status, Status::Failed);
+        assert_eq!(find(&tests, "some day").status, Status::Skipped);
+    }
+
+    #[test]
+    fn vitest_with_a_file_that_cannot_be_loaded() {
+        let tests = check(samples::VITEST_JUNIT, 2, 2, 3, 0);
+        assert_eq!(find(&tests, "broken.spec.mjs").status, Status::Failed);
+        assert_eq!(
+            find(&tests, "sample.spec.mjs::a group > works").status,
+            Status::Passed
+        );
+    }
+
+    #[test]
+    fn jest_junit_and_mocha_and_nextest() {
+        // jest-junit writes a test that is still to be done as one that passed.
+        check(samples::JEST_JUNIT, 3, 1, 2, 0);
+        let tests = check(samples::MOCHA_XUNIT, 2, 1, 1, 0);
+        assert_eq!(find(&tests, "a group::works").status, Status::Passed);
+        let tests = check(samples::NEXTEST_JUNIT, 2, 0, 1, 0);
+        assert_eq!(find(&tests, "sample::tests::fails").status, Status::Failed);
+    }
+
+    #[test]
+    fn surefire_with_reruns() {
+        let tests = check(samples::SUREFIRE, 2, 1, 0, 1);
+        assert_eq!(find(&tests, "com.example.SampleTest::flaky").reruns, 2);
+        let adds = find(&tests, "com.example.SampleTest::adds");
+        assert_eq!(adds.duration.map(|it| it.as_millis()), Some(1_234_500));
+    }
+
+    #[test]
+    fn a_report_without_tests_or_cut_short_is_no_result() {
+        let read = |text: &str| super::super::TestReport::read(text.as_bytes());
+        let empty = read("<testsuites tests='0'></testsuites>");
+        let format = Format::Junit;
+        assert_eq!(empty, Err(ReportError::Empty { format }));
+        let cut = read("<testsuite><testcase name='a'/>").unwrap_err();
+        assert_eq!(
+            cut.to_string(),
+            "the Junit report cannot be trusted: it ends within <testsuite>"
+        );
+    }
+
+    #[test]
+    fn a_suite_that_could_not_be_set_up_is_an_error() {
+        let text = "<testsuite name='s'><error message='no'/><testcase name='a' result='suppressed'/></testsuite>";
+        let tests = check(text, 0, 1, 0, 1);
+        assert_eq!(tests[0].message.as_deref(), Some("no"));
+    }
+}

@@ -1,0 +1,232 @@
+//! The tests of a report and what became of each.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
+
+use super::{
+    ctrf, detect,
+    error::{Format, ReportError},
+    go_test, jest, junit, libtest, tap,
+};
+
+/// Longer messages are cut: a report may hold megabytes of output.
+const MESSAGE_CHARS: usize = 2_000;
+
+/// What a test runner reports.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TestReport {
+    /// What it was read from.
+    pub source: Format,
+    /// The tests, in the order of the report. Never empty.
+    pub tests: Vec<TestCase>,
+}
+
+/// One test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TestCase {
+    /// Its name, as the runner gives it; names of groups within a file come first, with ` > `.
+    pub name: String,
+    /// The class, file, package or binary that it belongs to.
+    pub group: Option<String>,
+    /// What became of it.
+    pub status: Status,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// Why it did not pass.
+    pub message: Option<String>,
+    /// How many more times it was run, or tried and failed, before this status.
+    pub reruns: u32,
+}
+
+/// What became of a test, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It ran and held.
+    Passed,
+    /// It did not run, or does not count yet. That is not passed.
+    Skipped,
+    /// It ran and did not hold.
+    Failed,
+    /// It could not be run to its end.
+    Error,
+}
+
+/// How many tests became what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Passed.
+    pub passed: u64,
+    /// Skipped.
+    pub skipped: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Not run to their end.
+    pub errors: u64,
+}
+
+impl Counts {
+    /// All of them. Whoever counts reads untrusted numbers, so the sum stops at the largest.
+    pub fn total(self) -> u64 {
+        let ran = self.passed.saturating_add(self.failed);
+        ran.saturating_add(self.skipped).saturating_add(self.errors)
+    }
+}
+
+impl TestReport {
+    /// Read a machine-readable report; its kind is told by its content.
+    pub fn read(content: &[u8]) -> Result<TestReport, ReportError> {
+        let text = String::from_utf8_lossy(content);
+        let text = text.trim_start_matches('\u{feff}');
+        match detect::tests(text) {
+            Some(format) => TestReport::read_as(format, text),
+            None => Err(ReportError::unknown(text)),
+        }
+    }
+
+    fn read_as(source: Format, text: &str) -> Result<TestReport, ReportError> {
+        let tests = match source {
+            Format::Junit => junit::read(text),
+            Format::Tap => tap::read(text),
+            Format::Libtest => libtest::read(text),
+            Format::GoTest => go_test::read(text),
+            Format::Jest => jest::read(text),
+            Format::Ctrf => ctrf::read(text),
+            _ => Err(ReportError::unknown(text)),
+        }?;
+        if tests.is_empty() {
+            return Err(ReportError::Empty { format: source });
+        }
+        Ok(TestReport { source, tests })
+    }
+
+    /// How many tests became what.
+    pub fn counts(&self) -> Counts {
+        let count = |status| {
+            let tests = self.tests.iter().filter(|test| test.status == status);
+            tests.count() as u64
+        };
+        Counts {
+            passed: count(Status::Passed),
+            skipped: count(Status::Skipped),
+            failed: count(Status::Failed),
+            errors: count(Status::Error),
+        }
+    }
+
+    /// Full names that occur more than once, and how often.
+    pub fn duplicates(&self) -> BTreeMap<String, usize> {
+        let mut times: BTreeMap<String, usize> = BTreeMap::new();
+        for test in &self.tests {
+            *times.entry(test.full_name()).or_default() += 1;
+        }
+        times.retain(|_, times| *times > 1);
+        times
+    }
+
+    /// What became of the tests of a name, the worst of them; `None` if there is none. Groups may
+    /// be left out, and be written as paths, modules or pytest's node ids.
+    pub fn status_of(&self, name: &str) -> Option<Status> {
+        let wanted = key(name);
+        let named = self.tests.iter().filter(|test| test.is_called(&wanted));
+        named.map(|test| test.status).max()
+    }
+}
+
+impl TestCase {
+    pub(super) fn new(name: impl Into<String>, status: Status) -> TestCase {
+        TestCase {
+            name: name.into(),
+            group: None,
+            status,
+            duration: None,
+            message: None,
+            reruns: 0,
+        }
+    }
+
+    /// The name with the group it belongs to.
+    pub fn full_name(&self) -> String {
+        match &self.group {
+            Some(group) => format!("{group}::{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    fn is_called(&self, wanted: &str) -> bool {
+        key(&self.name) == wanted || key(&self.full_name()) == wanted
+    }
+}
+
+/// Names that mean the same test have the same key.
+fn key(name: &str) -> String {
+    let dotted = name.trim().replace(".py::", ".");
+    dotted.replace("::", ".").replace('/', ".")
+}
+
+/// Seconds as reports write them, with commas between thousands by some.
+pub(super) fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.trim().replace(',', "").parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Milliseconds as a number.
+pub(super) fn milliseconds(number: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(number / 1000.0).ok()
+}
+
+/// A message without surrounding space, cut where it gets long; `None` if nothing is left.
+pub(super) fn message(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.chars().take(MESSAGE_CHARS).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(tests: &[(&str, &str, Status)]) -> TestReport {
+        let case = |(group, name, status): &(&str, &str, Status)| TestCase {
+            group: Some((*group).to_owned()),
+            ..TestCase::new(*name, *status)
+        };
+        TestReport {
+            source: Format::Junit,
+            tests: tests.iter().map(case).collect(),
+        }
+    }
+
+    #[test]
+    fn a_name_that_occurs_twice_is_counted_and_has_its_worst_status() {
+        let report = report(&[
+            ("a", "x", Status::Passed),
+            ("a", "x", Status::Failed),
+            ("b", "x", Status::Skipped),
+        ]);
+        assert_eq!(
+            report.duplicates(),
+            BTreeMap::from([("a::x".to_owned(), 2)])
+        );
+        assert_eq!(report.status_of("a::x"), Some(Status::Failed));
+        assert_eq!(report.status_of("b.x"), Some(Status::Skipped));
+        assert_eq!(report.status_of("y"), None);
+    }
+
+    #[test]
+    fn node_ids_of_pytest_are_found() {
+        let report = report(&[("tests.test_a.TestX", "test_y[1]", Status::Passed)]);
+        let status = report.status_of("tests/test_a.py::TestX::test_y[1]");
+        assert_eq!(status, Some(Status::Passed));
+    }
+
+    #[test]
+    fn what_is_no_report_is_told_by_its_start() {
+        let error = TestReport::read(b"  All 12 tests passed!\n").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no known format: it starts with \"All 12 tests passed!\\n\""
+        );
+        assert!(TestReport::read(b"").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! What a score is worth: between the floor of doing nothing and the ceiling of the reference
+//! solution, and whether its components ever vary.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// A task whose reference solution scores no more than doing nothing.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("the reference solution scores {ceiling}, doing nothing {floor}: the task tells nothing")]
+pub struct FlatTask {
+    /// What doing nothing scores.
+    pub floor: f64,
+    /// What the reference solution scores.
+    pub ceiling: f64,
+}
+
+/// The floor and ceiling of a task's score.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    floor: f64,
+    ceiling: f64,
+}
+
+impl Calibration {
+    /// From what doing nothing and what the reference solution score.
+    pub fn new(floor: f64, ceiling: f64) -> Result<Calibration, FlatTask> {
+        let is_sound = floor.is_finite() && ceiling.is_finite() && ceiling > floor;
+        if is_sound {
+            Ok(Calibration { floor, ceiling })
+        } else {
+            Err(FlatTask { floor, ceiling })
+        }
+    }
+
+    /// The score on a scale where doing nothing is 0 and the reference solution 1. Below 0 is
+    /// worse than nothing, and above 1 better than the reference: both are kept.
+    pub fn normalise(self, score: f64) -> f64 {
+        (score - self.floor) / (self.ceiling - self.floor)
+    }
+}
+
+/// How much a component of the score varies over trials.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Variation {
+    /// Which component.
+    pub component: String,
+    /// Over how many trials.
+    pub trials: usize,
+    /// Its most common value.
+    pub commonest: f64,
+    /// How many trials have that value.
+    pub times: usize,
+}
+
+impl Variation {
+    /// Whether several trials all have the same value.
+    pub fn is_constant(&self) -> bool {
+        self.trials >= 2 && self.times == self.trials
+    }
+
+    /// Whether, of a hundred trials or more, all but one in a hundred have the same value.
+    pub fn is_nearly_constant(&self) -> bool {
+        self.trials >= 100 && (self.trials - self.times) * 100 <= self.trials
+    }
+}
+
+/// How much each component varies, by name.
+pub fn variations<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<Variation> {
+    let mut components: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (component, value) in values {
+        components.entry(component).or_default().push(value);
+    }
+    let of = |(component, mut values): (&str, Vec<f64>)| {
+        values.sort_unstable_by(f64::total_cmp);
+        let runs = values.chunk_by(|one, other| one.total_cmp(other).is_eq());
+        let longest = runs.max_by_key(|run| run.len()).unwrap_or(&[]);
+        Variation {
+            component: component.to_owned(),
+            trials: values.len(),
+            commonest: longest.first().copied().unwrap_or(f64::NAN),
+            times: longest.len(),
+        }
+    };
+    components.into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_null_agent_is_0_and_the_reference_1() {
+        let task = Calibration::new(0.79, 0.99).unwrap();
+        assert!(task.normalise(0.79).abs() < 1e-12);
+        assert!((task.normalise(0.99) - 1.0).abs() < 1e-12);
+        assert!((task.normalise(0.84) - 0.25).abs() < 1e-12);
+        assert!(task.normalise(0.5) < 0.0);
+    }
+
+    #[test]
+    fn a_task_that_tells_nothing_is_refused() {
+        for (floor, ceiling) in [
+            (1.0, 1.0),
+            (0.9, 0.2),
+            (f64::NAN, 1.0),
+            (0.0, f64::INFINITY),
+        ] {
+            assert!(
+                Calibration::new(floor, ceiling).is_err(),
+                "{floor} {ceiling}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_component_that_never_or_hardly_varies_is_found() {
+        let lint = (0..2930).map(|i| ("lint", if i < 2921 { 1.0 } else { 0.0 }));
+        let tests = (0..10).map(|i| ("tests", f64::from(i % 3)));
+        let build = [("build", 1.0), ("build", 1.0)];
+        let once = [("once", 1.0)];
+        let found = variations(lint.chain(tests).chain(build).chain(once));
+        let names = |of: fn(&Variation) -> bool| -> Vec<&str> {
+            let found = found.iter().filter(|it| of(it));
+            found.map(|it| it.component.as_str()).collect()
+        };
+        assert_eq!(names(Variation::is_constant), ["build"]);
+        assert_eq!(names(Variation::is_nearly_constant), ["lint"]);
+        assert_eq!((found[1].commonest, found[1].times), (1.0, 2921));
+    }
+}

@@ -1,0 +1,35 @@
+//! Statistics of trials: pure functions of what was measured and, where chance has a part, of a
+//! seed. Tasks are what was sampled; trials of one task are alike and never count as independent.
+//! What too few trials cannot tell is `None`. Why which estimator: `docs/design/statistics.md`.
+
+mod bootstrap;
+mod calibrate;
+mod interval;
+mod mean;
+mod median;
+mod paired;
+mod pareto;
+mod power;
+mod ranking;
+mod rate;
+mod sample;
+mod signs;
+mod within;
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod simulation;
+
+pub use bootstrap::{Resampling, Seed, bootstrap_mean};
+pub use calibrate::{Calibration, FlatTask, Variation, variations};
+pub use interval::{Interval, Level};
+pub use mean::{Mean, mean};
+pub use median::{Median, median};
+pub use paired::{Comparison, Effect, McNemar, Paired, Told, mcnemar};
+pub use pareto::{Point, pareto_front};
+pub use power::{Needed, Power};
+pub use ranking::{Contender, Place, Ranked, Ranking, holm, rank};
+pub use rate::{AllOf, PassRate, pass_at_k, pass_pow_k, pass_rate, wilson};
+pub use sample::{BothWays, NotFinite, Passes, Scores, Tally, Unit};
+pub use within::{Within, within_tasks};

@@ -1,0 +1,328 @@
+//! Two agents compared on the tasks that both tried: what differs between tasks cancels out.
+
+use serde::Serialize;
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+use super::{
+    bootstrap::{Resampling, bca},
+    interval::{Interval, Level},
+    power::{self, Power, Spread},
+    sample::{Cluster, Passes, Scores, Tally, average, variance},
+    signs,
+};
+
+/// What two agents did on the tasks that both tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paired<'a> {
+    tasks: Vec<Pair<'a>>,
+    left_out: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pair<'a> {
+    baseline: &'a [f64],
+    candidate: &'a [f64],
+}
+
+/// The difference of two agents, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The candidate's mean less the baseline's; every shared task counts the same.
+    pub difference: f64,
+    /// Where it may lie, by drawing tasks; unknown where no task differs from another.
+    pub interval: Option<Interval>,
+    /// How likely a difference at least as large is between agents that are alike (sign flips).
+    pub p_value: f64,
+    /// The smallest p-value that so many tasks can give.
+    pub smallest_p: f64,
+    /// How large the difference is, free of its unit.
+    pub effect: Effect,
+    /// How many tasks both tried.
+    pub tasks: usize,
+    /// Tasks that only one of them tried, which could not count.
+    pub left_out: usize,
+    /// How sure the interval is, and a claim has to be.
+    pub level: Level,
+}
+
+/// The size of a difference, free of its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The mean difference in standard deviations of the tasks' differences, corrected for few
+    /// tasks (Hedges); unknown where no task differs from another.
+    pub standardized: Option<f64>,
+    /// The share of tasks on which the candidate is better; a tie counts half.
+    pub superiority: f64,
+}
+
+/// What a comparison can claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// The candidate's figure is higher.
+    Higher,
+    /// The candidate's figure is lower.
+    Lower,
+    /// The two cannot be told apart.
+    NotApart,
+    /// So few tasks can tell nothing apart at this level, whatever their results.
+    TooFew,
+}
+
+impl Comparison {
+    /// What can be claimed at the level that it was made with. A difference is claimed when the
+    /// test and the interval agree that there is one, so that no report contradicts itself.
+    pub fn told(&self) -> Told {
+        let reaches_zero = self.interval.is_some_and(|it| it.contains(0.0));
+        if self.smallest_p > self.level.alpha() {
+            Told::TooFew
+        } else if self.p_value > self.level.alpha() || reaches_zero {
+            Told::NotApart
+        } else if self.difference > 0.0 {
+            Told::Higher
+        } else {
+            Told::Lower
+        }
+    }
+}
+
+impl<'a> Paired<'a> {
+    /// Pair two agents on the tasks that both tried.
+    pub fn new(baseline: &'a Scores, candidate: &'a Scores) -> Paired<'a> {
+        let tasks: Vec<Pair> = baseline
+            .iter()
+            .filter_map(|(task, baseline)| {
+                let candidate = candidate.of(task)?;
+                Some(Pair {
+                    baseline,
+                    candidate,
+                })
+            })
+            .collect();
+        let left_out = baseline.tasks() + candidate.tasks() - 2 * tasks.len();
+        Paired { tasks, left_out }
+    }
+
+    /// How many tasks both tried.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Compare them. `None` for less than two shared tasks.
+    pub fn compare(&self, level: Level, resampling: Resampling) -> Option<Comparison> {
+        let differences = self.differences();
+        let p_value = self.p_value(resampling)?;
+        let clusters: Vec<Cluster> = differences
+            .iter()
+            .map(|difference| Cluster::of(&[*difference]))
+            .collect();
+        Some(Comparison {
+            difference: average(&differences),
+            interval: bca(&clusters, level, resampling),
+            p_value,
+            smallest_p: signs::smallest(differences.len()),
+            effect: effect(&differences),
+            tasks: differences.len(),
+            left_out: self.left_out,
+            level,
+        })
+    }
+
+    /// The p-value alone. `None` for less than two shared tasks.
+    pub(super) fn p_value(&self, resampling: Resampling) -> Option<f64> {
+        let differences = self.differences();
+        let enough = differences.len() >= 2;
+        enough.then(|| signs::p_value(&differences, resampling).unwrap_or(1.0))
+    }
+
+    /// The mean difference. `None` without a shared task.
+    pub(super) fn difference(&self) -> Option<f64> {
+        let differences = self.differences();
+        (!differences.is_empty()).then(|| average(&differences))
+    }
+
+    /// How many more trials or tasks would tell the two apart, if the difference that was seen
+    /// is the true one. `None` for less than two shared tasks.
+    pub fn power(&self, level: Level) -> Option<Power> {
+        let differences = self.differences();
+        let spread = Spread {
+            difference: average(&differences),
+            tasks: differences.len(),
+            between: variance(&differences)?,
+            baseline: pooled_variance(self.tasks.iter().map(|it| it.baseline)),
+            candidate: pooled_variance(self.tasks.iter().map(|it| it.candidate)),
+            per_baseline: self.per_trial(|it| it.baseline.len()),
+            per_candidate: self.per_trial(|it| it.candidate.len()),
+            trials: self.fewest_trials(),
+        };
+        Some(power::needed(&spread, level))
+    }
+
+    fn differences(&self) -> Vec<f64> {
+        let difference = |it: &Pair| average(it.candidate) - average(it.baseline);
+        self.tasks.iter().map(difference).collect()
+    }
+
+    /// The mean over tasks of one over the number of trials.
+    fn per_trial(&self, trials: impl Fn(&Pair) -> usize) -> f64 {
+        let sum: f64 = self.tasks.iter().map(|it| 1.0 / trials(it) as f64).sum();
+        sum / self.tasks.len() as f64
+    }
+
+    fn fewest_trials(&self) -> usize {
+        let fewest = |it: &Pair| it.baseline.len().min(it.candidate.len());
+        self.tasks.iter().map(fewest).min().unwrap_or(0)
+    }
+
+    pub(super) fn trials(&self) -> impl Iterator<Item = (&'a [f64], &'a [f64])> {
+        self.tasks.iter().map(|it| (it.baseline, it.candidate))
+    }
+}
+
+/// The variance of trials of the same task, over all tasks that have more than one.
+fn pooled_variance<'a>(tasks: impl Iterator<Item = &'a [f64]>) -> Option<f64> {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for values in tasks {
+        if let Some(variance) = variance(values) {
+            let own = (values.len() - 1) as f64;
+            squares += variance * own;
+            freedom += own;
+        }
+    }
+    (freedom > 0.0).then(|| squares / freedom)
+}
+
+fn effect(differences: &[f64]) -> Effect {
+    let spread = variance(differences).map_or(0.0, f64::sqrt);
+    let mean = average(differences);
+    let freedom = (differences.len() - 1) as f64;
+    let correction = 1.0 - 3.0 / (4.0 * freedom - 1.0);
+    let better = differences.iter().filter(|it| **it > 0.0).count() as f64;
+    let ties = differences.iter().filter(|it| **it == 0.0).count() as f64;
+    Effect {
+        standardized: (spread > mean.abs() * 1e-12).then(|| correction * mean / spread),
+        superiority: (better + ties / 2.0) / differences.len() as f64,
+    }
+}
+
+/// Tasks that changed from failed to passed, and back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct McNemar {
+    /// Tasks that only the candidate passes.
+    pub gained: u64,
+    /// Tasks that only the baseline passes.
+    pub lost: u64,
+    /// How many tasks both tried.
+    pub tasks: usize,
+    /// How likely so uneven a change is between agents that are alike (exact, two-sided).
+    pub p_value: f64,
+}
+
+/// The exact [`McNemar`] test over the tasks that both tried. A task is passed when more than half of its
+/// trials are. `None` without a shared task.
+pub fn mcnemar(baseline: &Passes, candidate: &Passes) -> Option<McNemar> {
+    let passed = |tally: Tally| 2 * tally.passed() > tally.trials();
+    let shared = baseline.iter().filter_map(|(task, tally)| {
+        let candidate = candidate.of(task)?;
+        Some((passed(tally), passed(candidate)))
+    });
+    let shared: Vec<(bool, bool)> = shared.collect();
+    let count = |changed: (bool, bool)| shared.iter().filter(|it| **it == changed).count() as u64;
+    let (gained, lost) = (count((false, true)), count((true, false)));
+    (!shared.is_empty()).then(|| McNemar {
+        gained,
+        lost,
+        tasks: shared.len(),
+        p_value: even_odds(gained.min(lost), gained + lost),
+    })
+}
+
+/// How likely a fair coin gives at most `fewer` of one side, whichever side it is.
+fn even_odds(fewer: u64, tosses: u64) -> f64 {
+    let coin = Binomial::new(0.5, tosses).expect("a half is a probability");
+    (2.0 * coin.cdf(fewer)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Seed;
+
+    fn scores(values: &[(&str, f64)]) -> Scores {
+        Scores::collect(values.iter().copied()).unwrap()
+    }
+
+    fn resampling() -> Resampling {
+        Resampling::seeded(Seed(5)).times(999)
+    }
+
+    #[test]
+    fn only_shared_tasks_count_and_the_others_are_told() {
+        let a = scores(&[("a", 0.0), ("b", 0.5), ("c", 1.0)]);
+        let b = scores(&[("b", 0.75), ("c", 1.0), ("c", 0.5), ("d", 0.0)]);
+        let comparison = Paired::new(&a, &b)
+            .compare(Level::P95, resampling())
+            .unwrap();
+        assert_eq!((comparison.tasks, comparison.left_out), (2, 2));
+        assert!((comparison.difference - 0.0).abs() < 1e-12);
+        assert!((comparison.effect.superiority - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_shared_task_is_no_comparison() {
+        let a = scores(&[("a", 0.0), ("b", 0.5)]);
+        let b = scores(&[("b", 0.75), ("c", 1.0)]);
+        assert_eq!(Paired::new(&a, &b).compare(Level::P95, resampling()), None);
+        assert_eq!(Paired::new(&a, &b).power(Level::P95), None);
+    }
+
+    fn told(better_by: f64, tasks: usize) -> Told {
+        let names: Vec<String> = (0..tasks).map(|i| i.to_string()).collect();
+        let of = |plus: f64| {
+            let value = |(i, name): (usize, &String)| (name.clone(), (i % 3) as f64 / 9.0 + plus);
+            Scores::collect(names.iter().enumerate().map(value)).unwrap()
+        };
+        let (a, b) = (of(0.0), of(better_by));
+        let comparison = Paired::new(&a, &b).compare(Level::P95, resampling());
+        comparison.unwrap().told()
+    }
+
+    #[test]
+    fn few_tasks_tell_nothing_and_say_so() {
+        assert_eq!(told(0.5, 5), Told::TooFew);
+        assert_eq!(told(0.5, 6), Told::Higher);
+        assert_eq!(told(-0.5, 6), Told::Lower);
+        assert_eq!(told(0.0, 6), Told::NotApart);
+    }
+
+    fn mcnemar_of(gained: usize, lost: usize, same: usize) -> McNemar {
+        let outcomes = [
+            ((false, true), gained),
+            ((true, false), lost),
+            ((true, true), same),
+        ];
+        let all: Vec<(bool, bool)> = outcomes
+            .iter()
+            .flat_map(|(pair, times)| std::iter::repeat_n(*pair, *times))
+            .collect();
+        let named = |of: fn(&(bool, bool)) -> bool| {
+            Passes::collect(
+                all.iter()
+                    .enumerate()
+                    .map(|(i, it)| (i.to_string(), of(it))),
+            )
+        };
+        mcnemar(&named(|it| it.0), &named(|it| it.1)).unwrap()
+    }
+
+    #[test]
+    fn mcnemar_counts_only_what_changed() {
+        let test = mcnemar_of(9, 1, 30);
+        assert_eq!((test.gained, test.lost, test.tasks), (9, 1, 40));
+        // 2 (C(10,0) + C(10,1)) / 2^10
+        assert!((test.p_value - 22.0 / 1024.0).abs() < 1e-12);
+        assert!((mcnemar_of(3, 3, 0).p_value - 1.0).abs() < 1e-12);
+        assert!((mcnemar_of(0, 0, 4).p_value - 1.0).abs() < 1e-12);
+        assert_eq!(mcnemar(&Passes::default(), &Passes::default()), None);
+    }
+}
