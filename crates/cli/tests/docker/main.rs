@@ -12,4 +12,5 @@ mod images;
 mod leftovers;
 mod limits;
 mod network;
+mod remote;
 mod streams;
