@@ -11,6 +11,7 @@
 mod artifacts;
 mod command;
 mod context;
+mod docker;
 pub mod fake;
 mod leftovers;
 pub mod llm;
@@ -19,6 +20,7 @@ mod repo;
 
 pub use command::{Output, Program, Running};
 pub use context::TestContext;
+pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
 pub use leftovers::{processes_with, wait_until};
 pub use real_cli::RealCli;
 pub use repo::Repo;

@@ -30,6 +30,8 @@ where
             buffer: Vec::with_capacity(CHUNK),
         });
         archive.follow_symlinks(false);
+        // Engines do not know the header of a file with holes.
+        archive.sparse(false);
         let done = fill(&mut archive)
             .and_then(|()| archive.into_inner())
             .and_then(|mut sender| sender.flush());

@@ -17,7 +17,8 @@ pub struct ContainerSpec {
     pub labels: BTreeMap<String, String>,
     /// Folders and files of this machine.
     pub mounts: Vec<Mount>,
-    /// A folder of sockets for [relays](proctor_process::Relay), seen inside as `/proctor/run`. Local engines only.
+    /// A folder of sockets for [relays](proctor_process::Relay), seen inside as `/proctor/run`. Whoever the container
+    /// runs as must be allowed to write to them. Local engines only.
     pub sockets: Option<PathBuf>,
     /// Who everything runs as, as images write it; root if `None`.
     pub user: Option<String>,

@@ -1,0 +1,16 @@
+//! Tests of the Docker sandbox against a real engine, with the real binary as first process of every container.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;
+
+mod ends;
+mod images;
+mod leftovers;
+mod limits;
+mod network;
+mod remote;
+mod streams;

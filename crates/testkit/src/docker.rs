@@ -1,0 +1,132 @@
+//! Real Docker engines: the one that `scripts/docker` started for all tests, and private ones that a test may kill.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::leftovers::wait_until;
+
+/// Names the engine; nothing is pulled by a test.
+const HOST: &str = "PROCTOR_TEST_DOCKER_HOST";
+
+/// The small image that every test engine has.
+pub const BUSYBOX: &str = "proctor-test:busybox";
+
+/// The larger image: Debian with git, Python, Node and what agents need.
+pub const DEBIAN: &str = "proctor-test:debian";
+
+/// How long an engine may take to come up or go down.
+const CHANGE: Duration = Duration::from_mins(1);
+
+/// The address of the test engine. When there is none the test says so and gets none; under `CI` it fails.
+pub fn docker_host() -> Option<String> {
+    let host = std::env::var(HOST).ok().filter(|host| !host.is_empty());
+    if host.is_none() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "there is no Docker engine: run `scripts/docker start` and set {HOST} to what it prints"
+        );
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("test");
+        // Not a reason to fail: the line is only for those who look.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED {test}: no Docker engine ({HOST}; `scripts/docker start`)"
+        );
+    }
+    host
+}
+
+/// A Docker engine of a test's own, with the busybox image. Gone when dropped.
+#[derive(Debug)]
+pub struct PrivateEngine {
+    folder: PathBuf,
+    dockerd: Option<Child>,
+}
+
+impl PrivateEngine {
+    /// Starts one whose files lie in `folder`.
+    pub fn start(folder: &Path) -> Option<Self> {
+        let shared = docker_host()?;
+        let mut engine = Self {
+            folder: folder.to_owned(),
+            dockerd: None,
+        };
+        engine.up();
+        let pipe = format!(
+            "docker -H '{shared}' save {BUSYBOX} | docker -H '{}' load",
+            engine.host()
+        );
+        let loaded = Command::new("sh").args(["-c", &pipe]).output();
+        let loaded = loaded.expect("sh starts");
+        assert!(
+            loaded.status.success(),
+            "the image cannot be copied: {loaded:?}"
+        );
+        Some(engine)
+    }
+
+    /// Its address.
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.folder.join("d.sock").display())
+    }
+
+    /// Starts it, also again.
+    pub fn up(&mut self) {
+        let log = std::fs::File::create(self.folder.join("log")).expect("a log");
+        // A helper that died with its engine may not have been waited for yet, and would pass for a living one.
+        let _ = std::fs::remove_file(self.folder.join("exec/containerd/containerd.pid"));
+        // In a network of its own, lest it touches the bridge of another engine.
+        let mut command = Command::new("unshare");
+        command
+            .args(["--net", "dockerd", "--data-root"])
+            .arg(self.folder.join("data"))
+            .arg("--exec-root")
+            .arg(self.folder.join("exec"))
+            .arg("--pidfile")
+            .arg(self.folder.join("pid"))
+            .args(["--host", &self.host()])
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().expect("a second handle"))
+            .stdout(log);
+        self.dockerd = Some(command.spawn().expect("dockerd starts"));
+        let host = self.host();
+        wait_until(CHANGE, "dockerd answers", || {
+            let mut docker = Command::new("docker");
+            docker.args(["-H", &host, "version"]).stdout(Stdio::null());
+            docker.stderr(Stdio::null());
+            docker.status().is_ok_and(|status| status.success())
+        });
+    }
+
+    /// Kills it on the spot. Containers go on without it.
+    pub fn kill(&mut self) {
+        if let Some(mut dockerd) = self.dockerd.take() {
+            dockerd.kill().expect("it is ours");
+            dockerd.wait().expect("it ends");
+        }
+    }
+
+    /// Shuts it down; it ends its containers first.
+    pub fn stop(&mut self) {
+        if let Some(mut dockerd) = self.dockerd.take() {
+            let pid = i32::try_from(dockerd.id()).ok();
+            let pid = pid
+                .and_then(rustix::process::Pid::from_raw)
+                .expect("a process id");
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
+            dockerd.wait().expect("it ends");
+        }
+    }
+}
+
+impl Drop for PrivateEngine {
+    fn drop(&mut self) {
+        // Only a living engine ends the helpers that it started.
+        if self.dockerd.is_none() && !std::thread::panicking() {
+            self.up();
+        }
+        self.stop();
+    }
+}
