@@ -72,14 +72,21 @@ pub struct RunArgs {
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
-    /// Show the run in the live view; on a terminal that is so for more than one trial
+    #[command(flatten)]
+    pub view: ViewArgs,
+    #[command(flatten)]
+    pub suite: SuiteArgs,
+}
+
+/// Whether a run is shown in the live view.
+#[derive(Debug, Parser)]
+pub struct ViewArgs {
+    /// Show the live view; on a terminal that is so for more than one trial
     #[arg(long, conflicts_with = "no_tui")]
     pub tui: bool,
     /// Show lines instead of the live view
     #[arg(long)]
     pub no_tui: bool,
-    #[command(flatten)]
-    pub suite: SuiteArgs,
 }
 
 /// Options that only a suite takes.

@@ -144,16 +144,14 @@ impl CliError {
             CliError::Suite(SuiteError::Changed { .. }) => {
                 Some("resume with the same suite and options, or start a new run".to_owned())
             }
-            CliError::Suite(SuiteError::Running { .. }) => {
+            CliError::Suite(SuiteError::Running { .. })
+            | CliError::Clean(CleanError::Running { .. }) => {
                 Some("wait for it to end, or end it".to_owned())
             }
             CliError::NoTerminal => Some("leave --tui out to see lines".to_owned()),
             CliError::NoRun { .. } => Some("`proctor list runs` shows those on record".to_owned()),
             CliError::NoEvents { .. } => {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
-            }
-            CliError::Clean(CleanError::Running { .. }) => {
-                Some("wait for it to end, or end it".to_owned())
             }
             CliError::Clean(_)
             | CliError::Check(_)

@@ -192,9 +192,9 @@ pub fn target(arguments: Text<'_>) -> Option<String> {
                 told.description,
                 told.prompt,
             ];
-            let texts = in_order.into_iter().flatten();
+            let mut texts = in_order.into_iter().flatten();
             let text = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();
-            texts.filter_map(text).next().map(|text| shorten(&text))
+            texts.find_map(text).map(|text| shorten(&text))
         }
         other => Some(shorten(&plain(other)?)),
     }

@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_trial_is_seen_waiting_working_and_ended() {
         let (_dir, run) = run();
-        let lock = store::lock(&run).unwrap();
+        let held = store::lock(&run).unwrap();
         let mut watch = RunWatch::open(&run).unwrap();
         assert_eq!(watch.view().trials[0].state, TrialState::Waiting);
         let usage = "{\"t\":5,\"event\":\"usage\",\"input_tokens\":3,\"output_tokens\":4}\n";
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(trial.tokens, Some(7));
         let now = "2026-01-01T12:01:00Z".parse().unwrap();
         assert_eq!(trial.elapsed_ms(now), Some(60_000));
-        drop(lock);
+        drop(held);
         assert_eq!(look(&mut watch).state, TrialState::Dead);
         let mut ended = record();
         ended["completed_at"] = json!("2026-01-01T12:00:09Z");

@@ -42,7 +42,9 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         "{:<28} {:<16} {:<20} {:<24} {:>11} {:>6} {:>6} {:>10} {:>9}\n",
         "run", "started", "suite", "agents", "done", "passed", "failed", "not judged", "cost"
     );
-    found.iter().for_each(|run| row(&mut text, run));
+    for run in &found {
+        row(&mut text, run);
+    }
     ui::print(&text)?;
     Ok(Exit::Success)
 }

@@ -93,8 +93,8 @@ pub(super) fn progress(
     let progress = ui::Progress::new(args.progress, host);
     let is_smart =
         !host.env.contains_key("CI") && host.env.get("TERM").is_some_and(|term| term != "dumb");
-    let is_usual = trials > 1 && is_smart && args.progress == Progress::Auto && !args.no_tui;
-    if !args.tui && !is_usual {
+    let is_usual = trials > 1 && is_smart && args.progress == Progress::Auto && !args.view.no_tui;
+    if !args.view.tui && !is_usual {
         return Ok(progress);
     }
     if ui::is_possible() {
@@ -103,7 +103,7 @@ pub(super) fn progress(
             cancel: cancel.clone(),
         }));
     }
-    if args.tui {
+    if args.view.tui {
         return Err(CliError::NoTerminal);
     }
     Ok(progress)

@@ -269,6 +269,7 @@ fn the_folder_of_a_run_has_its_layout() {
         "artifacts/evaluators/command-2/output.log",
         "artifacts/evaluators/command-2/stderr",
         "artifacts/evaluators/command-2/stdout",
+        "artifacts/events.ndjson",
         "artifacts/git-diff.patch",
         "artifacts/raw/stderr",
         "artifacts/raw/stdout",

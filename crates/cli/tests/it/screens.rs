@@ -27,10 +27,13 @@ fn help_tells_what_there_is() {
       run          Run test cases or a suite: agents work on repos, evaluators judge the results
       validate     Check test cases and suites without running anything
       init         Write a test case to start from
-      list         List the agents and evaluators that there are
+      list         List the agents and evaluators that there are, or the runs on record
       doctor       Tell what is installed, which version, and whether it is logged in
       schema       Print a JSON Schema, for editors and for checking what Proctor writes
       status       Tell how far a run of a suite is, and what came of it
+      watch        Watch a run from another terminal, while it runs or afterwards
+      replay       Play a trial's session back
+      clean        Remove workspaces, runs, and what dead runs left behind
       task         Work with tasks
       log          Work with agents' logs
       completions  Print a completion script for a shell
@@ -102,6 +105,12 @@ fn help_tells_how_to_run() {
               - quiet: Nothing
 
               [default: auto]
+
+          --tui
+              Show the live view; on a terminal that is so for more than one trial
+
+          --no-tui
+              Show lines instead of the live view
 
       -h, --help
               Print help (see a summary with '-h')

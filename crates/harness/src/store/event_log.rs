@@ -146,9 +146,10 @@ impl Shared {
             work.is_due = false;
             let streams: Vec<Arc<Stream>> = work.streams.iter().filter_map(Weak::upgrade).collect();
             drop(work);
-            let is_left = streams
-                .iter()
-                .fold(false, |is_left, stream| stream.write() || is_left);
+            let mut is_left = false;
+            for stream in streams {
+                is_left |= stream.write();
+            }
             work = lock(&self.work);
             work.is_due |= is_left;
         }
@@ -168,7 +169,7 @@ impl Stream {
         };
         let bytes = std::mem::take(&mut lock(&self.held).bytes);
         if file.write_all(&bytes).is_err() {
-            let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+            let lines = memchr::memchr_iter(b'\n', &bytes).count();
             let mut held = lock(&self.held);
             held.lost += u64::try_from(lines).unwrap_or(u64::MAX);
             // What was begun is no line: the next one begins anew.

@@ -15,7 +15,7 @@ use ratatui::{
 
 use super::{
     session::{Answer, Item, Kind, Session},
-    state::{Layout, Purpose, Question, Show, State, name},
+    state::{Input, Layout, Purpose, Show, State, name},
     table::{self, ListStyle, state_of},
     text::{clock, fit, tame},
     totals::Totals,
@@ -66,15 +66,15 @@ pub fn draw(
         run,
         now,
     };
-    if pane.state.helps {
+    if pane.state.input == Input::Help {
         pane.frame.render_widget(Paragraph::new(HELP), body);
     } else {
         pane.body(body, session);
     }
-    let style = match (&state.question, state.is_typing) {
-        (Some(_), _) => Style::new().fg(Color::Black).bg(Color::Yellow),
-        (None, true) => bold,
-        (None, false) => Style::new().add_modifier(Modifier::DIM),
+    let style = match state.input {
+        Input::Cancel(_) | Input::Quit => Style::new().fg(Color::Black).bg(Color::Yellow),
+        Input::Filter => bold,
+        Input::Keys | Input::Help => Style::new().add_modifier(Modifier::DIM),
     };
     put(frame, keys, &footer(state, run), style);
 }
@@ -98,19 +98,17 @@ fn headline(state: &State, run: &RunView) -> String {
 }
 
 fn footer(state: &State, run: &RunView) -> String {
-    if state.is_typing {
-        return format!("/{}▏", tame(&state.filter));
-    }
-    match &state.question {
-        Some(Question::Quit) => {
+    match state.input {
+        Input::Filter => return format!("/{}▏", tame(&state.filter)),
+        Input::Quit => {
             return "End the run? Agents are ended, their records are written. y/n".to_owned();
         }
-        Some(Question::Cancel(number)) => {
-            let trial = run.trials.iter().find(|trial| trial.number == *number);
+        Input::Cancel(number) => {
+            let trial = run.trials.iter().find(|trial| trial.number == number);
             let name = trial.map(name).unwrap_or_default();
             return format!("End {}? y/n", tame(&name));
         }
-        None => {}
+        Input::Keys | Input::Help => {}
     }
     let keys = match state.purpose {
         Purpose::Run => {

@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(shown(&mut player), 1);
         player.advance(Duration::from_millis(200), false);
         assert_eq!(shown(&mut player), 2);
-        player.advance(Duration::from_secs(60), true);
+        player.advance(Duration::from_mins(1), true);
         assert_eq!(shown(&mut player), 2, "it rests");
         player.at += SKIP;
         player.advance(Duration::ZERO, true);

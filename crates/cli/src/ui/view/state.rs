@@ -42,13 +42,19 @@ pub enum Show {
     Bad,
 }
 
-/// A question that is open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// End this trial?
+/// What the next key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Moving and asking for things.
+    Keys,
+    /// Typing the filter.
+    Filter,
+    /// Answering whether to end the trial of this number.
     Cancel(usize),
-    /// End the run?
+    /// Answering whether to end the run.
     Quit,
+    /// Leaving the page that explains the keys.
+    Help,
 }
 
 /// What a key asks of the world outside.
@@ -81,18 +87,14 @@ pub struct State {
     pub show: Show,
     /// What the names of listed trials contain.
     pub filter: String,
-    /// Whether the filter is being typed.
-    pub is_typing: bool,
     /// The chosen trial, as its place in the run.
     pub chosen: Option<usize>,
     /// Whether the choice goes on to a trial that runs when the chosen one has ended.
     pub follows: bool,
     /// How many lines above its end the session is shown.
     pub up: usize,
-    /// A question that is open.
-    pub question: Option<Question>,
-    /// Whether the keys are explained.
-    pub helps: bool,
+    /// What the next key is for.
+    pub input: Input,
     /// Whether no more trials are started, or playing rests.
     pub is_paused: bool,
     /// Whether the run is being ended.
@@ -110,12 +112,10 @@ impl State {
             },
             show: Show::All,
             filter: String::new(),
-            is_typing: false,
             chosen: None,
             follows: true,
             up: 0,
-            question: None,
-            helps: false,
+            input: Input::Keys,
             is_paused: false,
             is_stopping: false,
         }
@@ -172,35 +172,34 @@ impl State {
                 _ => Action::Leave,
             });
         }
-        if self.is_typing {
-            self.typed(key.code);
-            return None;
-        }
-        if let Some(question) = self.question.take() {
-            return matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(match question {
-                Question::Cancel(number) => Action::Cancel(number),
-                Question::Quit => Action::Leave,
-            });
-        }
-        if self.helps {
-            self.helps = false;
-            return None;
+        let is_yes = matches!(key.code, KeyCode::Char('y' | 'Y'));
+        match std::mem::replace(&mut self.input, Input::Keys) {
+            Input::Keys => {}
+            Input::Filter => {
+                self.input = self.typed(key.code);
+                return None;
+            }
+            Input::Cancel(number) => return is_yes.then_some(Action::Cancel(number)),
+            Input::Quit => return is_yes.then_some(Action::Leave),
+            Input::Help => return None,
         }
         self.moved(key.code, run);
         self.pressed(key.code, run)
     }
 
-    fn typed(&mut self, key: KeyCode) {
+    /// Take a key of the filter in; tell what the next one is for.
+    fn typed(&mut self, key: KeyCode) -> Input {
         match key {
             KeyCode::Char(c) => self.filter.push(c),
             KeyCode::Backspace => drop(self.filter.pop()),
-            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Enter => return Input::Keys,
             KeyCode::Esc => {
                 self.filter.clear();
-                self.is_typing = false;
+                return Input::Keys;
             }
             _ => {}
         }
+        Input::Filter
     }
 
     fn moved(&mut self, key: KeyCode, run: &RunView) {
@@ -244,7 +243,7 @@ impl State {
                 self.layout = Layout::Both;
             }
             KeyCode::Char('t') if !is_replay => self.layout = Layout::Table,
-            KeyCode::Char('/') if !is_replay => self.is_typing = true,
+            KeyCode::Char('/') if !is_replay => self.input = Input::Filter,
             KeyCode::Tab if !is_replay => {
                 self.show = match self.show {
                     Show::All => Show::Active,
@@ -256,9 +255,9 @@ impl State {
                 self.follows = !self.follows;
                 self.up = 0;
             }
-            KeyCode::Char('?') => self.helps = true,
-            KeyCode::Char('c') if is_run => self.question = self.cancellable(run),
-            KeyCode::Char('q') if is_run => self.question = Some(Question::Quit),
+            KeyCode::Char('?') => self.input = Input::Help,
+            KeyCode::Char('c') if is_run => self.input = self.cancelling(run),
+            KeyCode::Char('q') if is_run => self.input = Input::Quit,
             KeyCode::Char('q') => return Some(Action::Leave),
             KeyCode::Char('p') if is_run => return Some(Action::Pause),
             KeyCode::Char(' ' | 'p') if is_replay => return Some(Action::Pause),
@@ -271,10 +270,14 @@ impl State {
     }
 
     /// The question whether to end the chosen trial, if it has not ended.
-    fn cancellable(&self, run: &RunView) -> Option<Question> {
-        let trial = run.trials.get(self.chosen?)?;
-        let is_open = matches!(trial.state, TrialState::Waiting | TrialState::Active(_));
-        is_open.then_some(Question::Cancel(trial.number))
+    fn cancelling(&self, run: &RunView) -> Input {
+        let trial = self.chosen.and_then(|place| run.trials.get(place));
+        let is_open =
+            |trial: &&TrialView| matches!(trial.state, TrialState::Waiting | TrialState::Active(_));
+        match trial.filter(is_open) {
+            Some(trial) => Input::Cancel(trial.number),
+            None => Input::Keys,
+        }
     }
 }
 

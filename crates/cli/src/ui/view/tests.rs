@@ -18,7 +18,7 @@ use ratatui::{
 use super::{
     draw::draw,
     session::Session,
-    state::{Action, Layout, Purpose, Question, State},
+    state::{Action, Input, Layout, Purpose, State},
 };
 
 fn now() -> Timestamp {
@@ -254,7 +254,7 @@ fn what_ends_something_asks_first() {
         "what has ended cannot be ended"
     );
     assert_eq!(press(&mut state, "q"), []);
-    assert_eq!(state.question, Some(Question::Quit));
+    assert_eq!(state.input, Input::Quit);
     assert_eq!(press(&mut state, "y"), [Action::Leave]);
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(state.key(ctrl_c, &run()), Some(Action::Stop));
