@@ -125,7 +125,11 @@ fn the_exit_code_of_the_tests_says_nothing_and_the_reward_everything() {
         ),
         ("mkdir reward.json", "error", "not a regular file"),
         ("kill -9 $$", "error", "exit code 137"),
-        ("rm -rf ../verifier", "error", "neither reward.json nor reward.txt"),
+        (
+            "rm -rf ../verifier",
+            "error",
+            "neither reward.json nor reward.txt",
+        ),
     ] {
         let verdict = verdict(&context, &format!("{reward}{test}\n"));
         assert_eq!(verdict["status"], status, "{test}: {verdict:#}");
@@ -275,8 +279,8 @@ fn new_tasks_are_valid_and_the_check_says_what_to_fill_in() {
         made.assert_code(0);
         if kind == "repo" {
             let script = context.root().join("new/make-repo.sh");
-            let make = context.program("/bin/sh".into(), [script.as_str()]);
-            make.run().assert_code(0);
+            let shell = context.program("/bin/sh".into(), [script.as_str()]);
+            shell.run().assert_code(0);
         }
         context.proctor(["validate", config]).run().assert_code(0);
         let check = context

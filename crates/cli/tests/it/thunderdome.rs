@@ -223,6 +223,23 @@ fn a_repo_is_proved_by_its_tags() {
     assert!(output.stdout.starts_with("repo: ok"), "{output}");
 }
 
+/// Of a remote repo only one commit is fetched at first; solution and tests are fetched when
+/// they are needed.
+#[test]
+fn a_remote_repo_has_its_solution_and_hidden_tests_too() {
+    let context = context();
+    repo(&context);
+    crate::remote::install_ssh(&context);
+    let url = format!("ssh://git@example.test{}", context.repo().path());
+    let path = suite(
+        &context,
+        "",
+        &json!({"tasks": [with(&task(), &json!({"repo": url}))]}),
+    );
+    let check = ["task", "check", path.as_str(), "--times", "1"];
+    context.proctor(check).run().assert_code(0);
+}
+
 #[test]
 fn secrets_come_from_their_file_and_stay_out_of_complaints() {
     let context = context();
