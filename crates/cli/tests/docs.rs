@@ -164,6 +164,38 @@ fn every_example_is_valid_and_the_quickstart_passes() {
     assert!(output.stdout.contains("2 passed, 0 failed"), "{output}");
 }
 
+/// The task that `docs/tasks.md` shows file by file.
+#[test]
+fn the_task_of_the_docs_is_sound() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let folder = context.root().join("greet");
+    let mut files = 0;
+    for block in blocks(&root().join("docs/tasks.md")) {
+        let [_, what, path] = block.info.as_slice() else {
+            continue;
+        };
+        assert_eq!(what, "task");
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, block.text).unwrap();
+        files += 1;
+    }
+    assert_eq!(files, 6);
+    context
+        .proctor(["task", "check", "greet"])
+        .run()
+        .assert_code(0);
+}
+
+/// The suite that `docs/tasks.md` shows; `thunderdome::the_example_runs` runs it.
+#[test]
+fn the_repo_task_of_the_docs_is_the_example() {
+    let example = read(&root().join("examples/thunderdome/thunderdome.yaml"));
+    let page = blocks(&root().join("docs/tasks.md"));
+    let shown = page.iter().find(|block| block.info == ["yaml", "suite"]);
+    assert!(example.contains(&shown.unwrap().text));
+}
+
 #[test]
 fn the_table_of_outcomes_has_a_row_for_each_with_its_status() {
     let page = read(&root().join("docs/outcomes.md"));
@@ -204,7 +236,11 @@ fn help(context: &TestContext, words: &[&str]) -> Output {
         .iter()
         .copied()
         .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
-        .take(if words[0] == "log" { 2 } else { 1 });
+        .take(if matches!(words[0], "log" | "task") {
+            2
+        } else {
+            1
+        });
     context.proctor(commands.chain(["--help"])).run()
 }
 

@@ -39,7 +39,8 @@ fn run(context: &TestContext, case: &Value) -> proctor_testkit::Output {
     context.proctor(["run", "-c", file.as_str()]).run()
 }
 
-fn install_ssh(context: &TestContext) {
+/// Puts the stand-in for ssh on the path.
+pub fn install_ssh(context: &TestContext) {
     let path = context.bin().join("ssh");
     fs_err::write(&path, FAKE_SSH).unwrap();
     fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -84,7 +84,8 @@ fn help_tells_how_to_run() {
 
     Arguments:
       [PATH]...
-              Test cases (YAML or JSON), folders of them, or one suite; `proctor.yaml` when left out
+              Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` when
+              left out
 
     Options:
       -c, --config <FILE>
@@ -117,10 +118,14 @@ fn help_tells_how_to_run() {
 
     Suites:
           --agent <NAME>
-              Only this agent; may be given more than once
+              Only this agent; for a folder of tasks the kind of agent; may be given more than once
 
           --task <NAME>
-              Only this task; may be given more than once
+              Only this task, by its name, its repo or the last part of that; may be given more than
+              once
+
+          --category <CATEGORY>
+              Only tasks of this category, or of all below it with `x/*`; may be given more than once
 
           --trials <N>
               How often each agent does each task
@@ -161,7 +166,7 @@ fn a_wrong_command_line_is_a_usage_error() {
     output.assert_code(2);
     assert_snapshot!(output.stderr, @"
     error: there is no test case in cases
-    hint: test cases end in .yaml, .yml or .json; `proctor init` writes one
+    hint: test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one
     ");
 }
 
@@ -171,6 +176,7 @@ fn list_shows_agents_and_evaluators() {
     Agents:
       claude-code   Claude Code, Anthropic's CLI
       command       any program, with the prompt on its standard input
+      adapter       a shell script that drives an agent, as in Thunderdome
       oracle        applies the reference solution: the ceiling of a task
       null          does nothing: the floor of a task
     Evaluators:

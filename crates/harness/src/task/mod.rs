@@ -6,6 +6,7 @@ pub mod case;
 mod dockerfile;
 pub mod find;
 pub mod harbor;
+mod harbor_reader;
 mod harbor_toml;
 mod recipe;
 pub mod repo_task;

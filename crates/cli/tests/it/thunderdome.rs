@@ -1,0 +1,475 @@
+//! Thunderdome's suite file as it is: adapter scripts as agents, repos at tags as tasks, figures
+//! from the sidecar.
+
+use std::os::unix::fs::PermissionsExt;
+
+use camino::Utf8PathBuf;
+use proctor_testkit::{Output, TestContext};
+use serde_json::{Value, json};
+
+use crate::support::{context, install_claude, result, says, with, write};
+
+/// The repository of a task: `v1`, its solution, and its hidden tests.
+fn repo(context: &TestContext) {
+    let repo = context.repo();
+    repo.commit(
+        "v1",
+        &[
+            ("TASK.md", "Write 42.\n"),
+            ("install.sh", "touch installed; echo ready\n"),
+        ],
+    );
+    repo.git(["tag", "v1"]);
+    repo.commit("solution", &[("answer", "42\n")]);
+    repo.git(["tag", "v1-solution"]);
+    repo.git(["checkout", "--quiet", "--detach", "v1"]);
+    repo.commit(
+        "hidden",
+        &[(
+            "hidden/test.sh",
+            "grep -qx 42 answer && test -f installed\n",
+        )],
+    );
+    repo.git(["tag", "v1-validation"]);
+    repo.git(["checkout", "--quiet", "--detach", "v1"]);
+}
+
+fn task() -> Value {
+    json!({
+        "repo": "./repo", "tag": "v1", "reference_tag": "v1-solution",
+        "validation_tag": "v1-validation", "category": "greenfield/small",
+        "install_cmd": "sh install.sh", "test_cmd": "sh hidden/test.sh", "time_limit_minutes": 5,
+    })
+}
+
+/// Writes the suite with one orchestrator, whose script this is.
+fn suite(context: &TestContext, script: &str, more: &Value) -> Utf8PathBuf {
+    let adapter = context.root().join("adapter.sh");
+    fs_err::write(&adapter, script).unwrap();
+    let orchestrators =
+        json!([{"name": "one", "adapter": "./adapter.sh", "env": {"OWN": "${OWN:-x}"}}]);
+    let suite = json!({"orchestrators": orchestrators, "tasks": [task()]});
+    let path = context.root().join("thunderdome.yaml");
+    fs_err::write(&path, with(&suite, more).to_string()).unwrap();
+    path
+}
+
+fn run(context: &TestContext, suite: &Utf8PathBuf) -> Output {
+    context.proctor(["run", suite.as_str()]).run()
+}
+
+fn trial(context: &TestContext, file: &str) -> Value {
+    let path = format!("results/latest/trials/one/repo/trial-1/{file}");
+    serde_json::from_slice(&fs_err::read(context.root().join(path)).unwrap()).unwrap()
+}
+
+fn record(context: &TestContext) -> Value {
+    trial(context, "artifacts/record.json")
+}
+
+#[test]
+fn an_adapter_script_is_told_what_the_contract_says() {
+    let context = context();
+    repo(&context);
+    let seen = context.root().join("seen");
+    let script = format!(
+        "test \"$PWD\" = \"$TASK_DIR\" || exit 3\ntest -e hidden && exit 4\ncat \"$TASK_DESCRIPTION\" > {seen}\necho \"[$PROXY_URL] $OWN\" >> {seen}\nls >> {seen}\necho 42 > answer\n"
+    );
+    let path = suite(&context, &script, &json!({"trials": 1}));
+    let output = run(&context, &path);
+    output.assert_code(0);
+    let seen = fs_err::read_to_string(seen).unwrap();
+    assert!(seen.starts_with("Write 42.\n[] x\n"), "{seen}");
+    assert!(seen.contains("installed"), "{seen}");
+    let record = record(&context);
+    assert_eq!(record["agent"]["type"], "adapter");
+    assert_eq!(record["task"]["kind"], "repo");
+    assert_eq!(record["task"]["branch"], "v1");
+    // What the installation left is not the agent's work.
+    assert_eq!(record["diff"]["files_changed"], 1, "{record:#}");
+    assert_eq!(record["verdicts"][0]["evaluator"], "test_cmd");
+    let log = "results/latest/trials/one/repo/trial-1/artifacts/install/output.log";
+    let log = fs_err::read_to_string(context.root().join(log)).unwrap();
+    assert_eq!(log, "ready\n");
+    context.assert_nothing_left("");
+}
+
+#[test]
+fn the_exit_code_says_how_it_ended() {
+    let context = context();
+    repo(&context);
+    for (code, outcome, reason) in [
+        (0, "completed", "completed"),
+        (2, "gave_up", "gave_up"),
+        (124, "timeout", "timeout"),
+        (7, "agent_error", "crashed"),
+    ] {
+        let path = suite(&context, &format!("exit {code}\n"), &json!({}));
+        run(&context, &path);
+        let meta = trial(&context, "meta.json");
+        assert_eq!(meta["outcome"], outcome);
+        assert_eq!(meta["exit_reason"], reason);
+        assert_eq!(meta["exit_code"], code);
+        assert_eq!(meta["input_tokens"], Value::Null);
+    }
+}
+
+#[test]
+fn figures_of_the_sidecar_go_into_the_record_and_the_file_nowhere() {
+    let context = context();
+    repo(&context);
+    let script = "echo 42 > answer\ntouch .aider.chat.history.md\necho '{\"input_tokens\": 10, \"output_tokens\": 2, \"turns\": 3, \"tools_used\": [\"sh\"], \"total_cost_usd\": 0.5}' > .thunderdome-metrics.json\n";
+    let path = suite(&context, script, &json!({}));
+    run(&context, &path).assert_code(0);
+    let record = record(&context);
+    assert_eq!(record["usage"]["source"], "sidecar");
+    assert_eq!(record["usage"]["total_tokens"], 12);
+    assert_eq!(record["usage"]["cache_read_tokens"], Value::Null);
+    assert_eq!(record["turns"], 3);
+    assert_eq!(record["diff"]["files_changed"], 1, "{record:#}");
+    let meta = trial(&context, "meta.json");
+    assert_eq!(meta["total_cost_usd"], 0.5);
+    assert_eq!(meta["tools_used"], json!(["sh"]));
+    let folder = context
+        .root()
+        .join("results/latest/trials/one/repo/trial-1");
+    assert!(
+        !folder
+            .join("src-modified/.thunderdome-metrics.json")
+            .exists()
+    );
+    assert!(folder.join("artifacts/thunderdome-metrics.json").exists());
+}
+
+#[test]
+fn a_sidecar_that_is_not_in_order_is_a_warning_and_no_figure() {
+    let context = context();
+    repo(&context);
+    for (make, told) in [
+        (
+            "echo '{\"input_tokens\": -1, \"turns\": 4}' > $F",
+            "cannot be used",
+        ),
+        ("echo oops > $F", "is not JSON"),
+        ("ln -s /etc/hostname $F", "not a regular file"),
+        ("mkdir $F", "not a regular file"),
+        ("head -c 2000000 /dev/zero > $F", "larger than 1 MiB"),
+    ] {
+        let script = format!("echo 42 > answer; F=.thunderdome-metrics.json; {make}\n");
+        let path = suite(&context, &script, &json!({}));
+        run(&context, &path).assert_code(0);
+        let record = record(&context);
+        assert_eq!(record["status"], "passed", "{record:#}");
+        assert_eq!(record["usage"], Value::Null);
+        assert_eq!(record["turns"], Value::Null);
+        assert_eq!(record["errors"][0]["code"], "SIDECAR_INVALID");
+        let message = record["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains(told), "{message}");
+        assert_eq!(record["diff"]["files_changed"], 1, "{make}");
+    }
+}
+
+#[test]
+fn hidden_tests_win_over_what_the_agent_wrote_in_their_place() {
+    let context = context();
+    repo(&context);
+    let script = "mkdir hidden && echo exit 0 > hidden/test.sh\n";
+    let path = suite(&context, script, &json!({}));
+    run(&context, &path).assert_code(1);
+    let path = suite(
+        &context,
+        "ln -s /nowhere hidden; echo 42 > answer\n",
+        &json!({}),
+    );
+    run(&context, &path).assert_code(0);
+}
+
+#[test]
+fn an_installation_that_fails_is_nobodys_failure() {
+    let context = context();
+    repo(&context);
+    let bad = with(&task(), &json!({"install_cmd": "echo no network; exit 1"}));
+    let path = suite(&context, "exit 0\n", &json!({"tasks": [bad]}));
+    run(&context, &path).assert_code(3);
+    let record = record(&context);
+    assert_eq!(record["outcome"], "sandbox");
+    let message = record["errors"][0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("exited with code 1: no network"),
+        "{message}"
+    );
+    // In the clean copy it is no verdict; a build that fails is the agent's.
+    let script = "echo 42 > answer; echo exit 5 > install.sh\n";
+    let path = suite(&context, script, &json!({}));
+    run(&context, &path).assert_code(3);
+    let built = with(&task(), &json!({"build_cmd": "test ! -e broken"}));
+    let script = "echo 42 > answer; touch broken\n";
+    let path = suite(&context, script, &json!({"tasks": [built]}));
+    run(&context, &path).assert_code(1);
+    let verdicts = &self::record(&context)["verdicts"];
+    assert_eq!(verdicts[0]["evaluator"], "build_cmd");
+    assert_eq!(verdicts[0]["status"], "failed");
+    assert_eq!(verdicts[1]["status"], "failed");
+}
+
+#[test]
+fn a_repo_is_proved_by_its_tags() {
+    let context = context();
+    repo(&context);
+    let path = suite(&context, "", &json!({}));
+    let check = ["task", "check", path.as_str(), "--times", "2"];
+    let output = context.proctor(check).run();
+    output.assert_code(0);
+    assert!(output.stdout.starts_with("repo: ok"), "{output}");
+}
+
+/// Of a remote repo only one commit is fetched at first; solution and tests are fetched when
+/// they are needed.
+#[test]
+fn a_remote_repo_has_its_solution_and_hidden_tests_too() {
+    let context = context();
+    repo(&context);
+    crate::remote::install_ssh(&context);
+    let url = format!("ssh://git@example.test{}", context.repo().path());
+    let path = suite(
+        &context,
+        "",
+        &json!({"tasks": [with(&task(), &json!({"repo": url}))]}),
+    );
+    let check = ["task", "check", path.as_str(), "--times", "1"];
+    context.proctor(check).run().assert_code(0);
+}
+
+#[test]
+fn secrets_come_from_their_file_and_stay_out_of_complaints() {
+    let context = context();
+    repo(&context);
+    fs_err::write(
+        context.root().join(".env.secrets"),
+        "# keys\nKEY='sk-very-secret'\n",
+    )
+    .unwrap();
+    let orchestrator =
+        json!([{"name": "one", "adapter": "./adapter.sh", "env": {"KEY": "${KEY}"}}]);
+    let more = json!({"secrets": {"env_file": ".env.secrets"}, "orchestrators": orchestrator});
+    let path = suite(
+        &context,
+        "test \"$KEY\" = sk-very-secret && echo 42 > answer\n",
+        &more,
+    );
+    run(&context, &path).assert_code(0);
+    let bad = json!({"orchestrators": [{"name": "one", "adapter": "${KEY}"}]});
+    let path = suite(&context, "", &with(&more, &bad));
+    let output = run(&context, &path);
+    output.assert_code(2);
+    assert!(!output.stderr.contains("very-secret"), "{output}");
+}
+
+#[test]
+fn what_is_not_there_yet_is_refused_by_name() {
+    let context = context();
+    repo(&context);
+    let task = |fields: &Value| json!({"tasks": [with(&task(), fields)]});
+    let image = json!([{"name": "one", "adapter": "./adapter.sh", "image": "alpine:3"}]);
+    for (more, told) in [
+        (
+            json!({"proxy": {"gateway": "litellm"}}),
+            "`gateway` of `proxy`",
+        ),
+        (
+            json!({"proxy": {"gateway": "none", "budget_per_trial_usd": 5}}),
+            "`budget_per_trial_usd`",
+        ),
+        (json!({"proxy": {"log_dir": "x"}}), "`log_dir`"),
+        (json!({"network": {"allowlist": []}}), "`network`"),
+        (json!({"secrets": {"env_fil": "x"}}), "env_fil"),
+        (json!({"orchestrators": image}), "an agent with an `image`"),
+        (json!({"orchestrators": []}), "`orchestrators` is empty"),
+        (
+            json!({"orchestrators": [{"name": "a", "adaptor": "x"}]}),
+            "adaptor",
+        ),
+        (
+            json!({"orchestrators": [{"name": "a", "adapter": "./none.sh"}]}),
+            "no adapter script",
+        ),
+        (
+            json!({"orchestrators": [{"adapter": "./adapter.sh"}]}),
+            "missing key `name`",
+        ),
+        (task(&json!({"rubric": []})), "`rubric`"),
+        (task(&json!({"lint_cmd": "x"})), "`lint_cmd`"),
+        (task(&json!({"weights": {"tests": 1}})), "`weights`"),
+        (task(&json!({"green_weights": {}})), "`green_weights`"),
+        (task(&json!({"greenfield": true})), "`greenfield`"),
+        (
+            task(&json!({"validation_image": "x"})),
+            "`validation_image`",
+        ),
+        (
+            task(&json!({"time_limit_minutes": 0})),
+            "`time_limit_minutes`",
+        ),
+        (
+            task(&json!({"time_limit_minutes": null})),
+            "missing key `time_limit_minutes`",
+        ),
+        (task(&json!({"test_cmd": " "})), "`test_cmd` is empty"),
+        (
+            task(&json!({"tag": "--upload-pack=x"})),
+            "must not start with `-`",
+        ),
+        (task(&json!({"folder": "x"})), "keep one"),
+        (
+            task(&json!({"repo": null})),
+            "`testcase`, a `folder` or a `repo`",
+        ),
+        (
+            json!({"tasks": [{"folder": "nothing/*"}]}),
+            "there is no task in nothing/*",
+        ),
+    ] {
+        let path = suite(&context, "exit 0\n", &more);
+        let output = context.proctor(["validate", path.as_str()]).run();
+        output.assert_code(2);
+        assert!(output.stderr.contains(told), "{told}: {output}");
+        assert!(output.stderr.contains("thunderdome.yaml:"), "{output}");
+    }
+}
+
+fn shipped(name: &str) -> Utf8PathBuf {
+    Utf8PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../adapters"))
+        .canonicalize_utf8()
+        .unwrap()
+        .join(name)
+        .join("adapter.sh")
+}
+
+/// A suite with a shipped adapter.
+fn shipped_suite(context: &TestContext, name: &str) -> Utf8PathBuf {
+    let one = json!([{"name": "one", "adapter": shipped(name)}]);
+    suite(context, "", &json!({"orchestrators": one}))
+}
+
+#[test]
+fn shipped_adapters_give_up_without_a_task() {
+    let context = context();
+    for name in ["null", "claude-code", "aider"] {
+        let script = shipped(name);
+        let mode = fs_err::metadata(&script).unwrap().permissions().mode();
+        assert_eq!(mode & 0o111, 0o111, "{name} can be run");
+        let missing = context.root().join("no-such-file");
+        let output = context
+            .program("/bin/sh".into(), [script.as_str()])
+            .env("TASK_DIR", context.root())
+            .env("TASK_DESCRIPTION", missing)
+            .run();
+        output.assert_code(2);
+        assert!(output.stderr.contains("no-such-file"), "{name}: {output}");
+    }
+}
+
+#[test]
+fn the_null_adapter_does_nothing() {
+    let context = context();
+    repo(&context);
+    let path = shipped_suite(&context, "null");
+    run(&context, &path).assert_code(1);
+    let record = record(&context);
+    assert_eq!(record["outcome"], "completed");
+    assert_eq!(record["diff"]["files_changed"], 0);
+}
+
+#[test]
+fn the_claude_code_adapter_hands_over_the_task_and_tells_the_figures() {
+    let context = context();
+    repo(&context);
+    install_claude(
+        &context,
+        &[write("answer", "42\n"), says("m-1", "done"), result()],
+    );
+    let path = shipped_suite(&context, "claude-code");
+    run(&context, &path).assert_code(0);
+    let record = record(&context);
+    // The figures need jq; without it they are unknown, not wrong.
+    if Utf8PathBuf::from("/usr/bin/jq").exists() {
+        assert_eq!(record["usage"]["source"], "sidecar");
+        assert_eq!(record["usage"]["input_tokens"], 10);
+        assert_eq!(record["usage"]["output_tokens"], 40);
+        assert_eq!(record["usage"]["cost_usd"], 0.0153);
+        assert_eq!(record["turns"], 1);
+    } else {
+        assert_eq!(record["usage"], Value::Null);
+    }
+    assert_eq!(record["diff"]["files_changed"], 1);
+    // The agent's exit code is kept.
+    install_claude(&context, &[json!({"exit": 7})]);
+    run(&context, &path).assert_code(1);
+    assert_eq!(self::record(&context)["process"]["exit_code"], 7);
+    context.assert_nothing_left("");
+}
+
+#[test]
+fn the_aider_adapter_leaves_no_litter_and_keeps_the_exit_code() {
+    let context = context();
+    repo(&context);
+    let seen = context.root().join("seen");
+    let fake = |code: u8| {
+        let script = format!(
+            "#!/bin/sh\nmkdir .aider.tags.cache.v4; touch .aider.chat.history.md\necho \"$@\" > {seen}\necho 42 > answer\nexit {code}\n"
+        );
+        let program = context.bin().join("aider");
+        fs_err::write(&program, script).unwrap();
+        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let path = shipped_suite(&context, "aider");
+    fake(0);
+    run(&context, &path).assert_code(0);
+    let record = record(&context);
+    assert_eq!(record["diff"]["files_changed"], 1, "{record:#}");
+    let args = fs_err::read_to_string(&seen).unwrap();
+    assert!(args.contains("--no-auto-commits --"), "{args}");
+    assert!(args.contains("--message-file"), "{args}");
+    fake(3);
+    run(&context, &path).assert_code(1);
+    assert_eq!(self::record(&context)["process"]["exit_code"], 3);
+}
+
+/// The example in `examples/thunderdome`.
+#[test]
+fn the_example_runs() {
+    let context = context();
+    let top = Utf8PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    for name in ["examples", "adapters"] {
+        let from = top.join(name);
+        let copy = ["-r", from.as_str(), context.root().as_str()];
+        context.program("/bin/cp".into(), copy).run().assert_code(0);
+    }
+    let folder = context.root().join("examples/thunderdome");
+    let make = folder.join("make-repo.sh");
+    let make = context.program("/bin/sh".into(), [make.as_str()]);
+    make.run().assert_code(0);
+    let suite = folder.join("thunderdome.yaml");
+    let check = ["task", "check", suite.as_str(), "--times", "1"];
+    context.proctor(check).run().assert_code(0);
+    let output = context.proctor(["run", suite.as_str(), "--json"]).run();
+    output.assert_code(1);
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    let passed: Vec<(&Value, &Value)> = summary["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| (&trial["agent"], &trial["status"]))
+        .collect();
+    let (null, shell) = (json!("null"), json!("shell"));
+    let (failed, ok) = (json!("failed"), json!("passed"));
+    assert_eq!(
+        passed,
+        [
+            (&null, &failed),
+            (&null, &failed),
+            (&shell, &ok),
+            (&shell, &ok)
+        ]
+    );
+}

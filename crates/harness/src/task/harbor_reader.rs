@@ -1,0 +1,399 @@
+//! Reads the tables of a `task.toml`: what each means, what is refused and where, and what makes
+//! the task need a container.
+
+use std::{sync::Arc, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{
+    Collect, Environment, Healthcheck, Image, Network, Recipe, Verifier, VerifierMode,
+    harbor_toml::{
+        EnvironmentTable, HealthcheckTable, NetworkMode, Os, TaskToml, VerifierTable, megabytes,
+    },
+    recipe::NEEDS_DOCKER,
+};
+use crate::config::{self, ConfigError, Fault, Node, Span, Value};
+
+const VERIFIER_TIMEOUT_SEC: f64 = 600.0;
+const BUILD_TIMEOUT_SEC: f64 = 600.0;
+const COLLECT_TIMEOUT_SEC: f64 = 60.0;
+const COMPOSE_FILES: [&str; 4] = [
+    "docker-compose.yaml",
+    "docker-compose.yml",
+    "compose.yaml",
+    "compose.yml",
+];
+
+/// Collects what is wrong with a file, and what makes its task need a container.
+pub(super) struct Reader<'a> {
+    pub(super) folder: &'a Utf8Path,
+    pub(super) root: &'a Node,
+    /// What is wrong.
+    pub(super) faults: Vec<Fault>,
+    /// What cannot be done without a container.
+    pub(super) local: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    /// The place of `key` in a table; the table's own when it is not there.
+    fn span(&self, table: &str, key: &str) -> Span {
+        let mut node = self.root;
+        for part in table.split('.').filter(|part| !part.is_empty()) {
+            match node.get(part) {
+                Some(below) => node = below,
+                None => return Span::default(),
+            }
+        }
+        node.span_of(key)
+    }
+
+    fn refuse(&mut self, table: &str, key: &str, what: &str) {
+        let span = self.span(table, key);
+        let message = format!("{what} cannot be run yet");
+        self.faults.push(Fault::new(span, message));
+    }
+
+    pub(super) fn refuse_unsupported(&mut self, written: &TaskToml) {
+        let version = written.schema_version.as_ref().or(written.version.as_ref());
+        if let Some(version) = version.filter(|version| !is_known(version)) {
+            let key = match written.schema_version {
+                Some(_) => "schema_version",
+                None => "version",
+            };
+            let message = format!("the task is written in format {version}; 1.x can be read");
+            self.faults.push(Fault::new(self.span("", key), message));
+        }
+        if !written.steps.is_empty() || self.folder.join("steps").is_dir() {
+            self.refuse("", "steps", "a task of several `steps`");
+        }
+        if !written.artifacts.is_empty() {
+            self.refuse("", "artifacts", "a task that collects `artifacts`");
+        }
+        if self.folder.join("trajectory.json").exists() {
+            self.refuse("", "", "a task that starts from a `trajectory.json`");
+        }
+        if !self.folder.join("tests/test.sh").is_file() {
+            let message = "the task has no tests/test.sh: nothing judges it";
+            self.faults.push(Fault::new(Span::default(), message));
+        }
+        for place in ["environment", "tests"] {
+            for file in COMPOSE_FILES {
+                if self.folder.join(place).join(file).exists() {
+                    let what = format!("a compose environment ({place}/{file})");
+                    self.refuse("", "", &what);
+                }
+            }
+        }
+    }
+
+    pub(super) fn environment(&mut self, written: &TaskToml, path: &str) -> Environment {
+        let table = &written.environment;
+        let context = self.folder.join("environment");
+        let mut environment = self.container("environment", table, &context);
+        let agent = &written.agent;
+        environment.user = agent.user.as_ref().map(|user| user.0.clone());
+        let own = self.network("agent", agent.network_mode, agent.allowed_hosts.as_ref());
+        environment.network = own.or(environment.network);
+        if environment.healthcheck.is_some() {
+            self.needs_container("environment", "healthcheck", "a `healthcheck`");
+        }
+        environment.local = self.recipe(&environment, path);
+        environment
+    }
+
+    /// How the workspace is made without a container.
+    fn recipe(
+        &mut self,
+        environment: &Environment,
+        path: &str,
+    ) -> Result<Arc<Recipe>, ConfigError> {
+        let Image::Build {
+            context,
+            dockerfile,
+        } = &environment.image
+        else {
+            self.needs_container("environment", "docker_image", "a `docker_image`");
+            let fault = Fault::new(Span::default(), "it has no Dockerfile");
+            return Err(ConfigError::whole(self.folder, fault));
+        };
+        let text = fs_err::read_to_string(dockerfile)
+            .map_err(|error| ConfigError::unreadable(dockerfile, &error))?;
+        let workdir = environment.workdir.as_deref();
+        match Recipe::read(&text, context, workdir, path) {
+            Ok(recipe) => Ok(Arc::new(recipe)),
+            Err(faults) => Err(ConfigError {
+                path: dockerfile.clone(),
+                text: Some(text),
+                faults,
+            }),
+        }
+    }
+
+    fn needs_container(&mut self, table: &str, key: &str, what: &str) {
+        let span = self.span(table, key);
+        let fault = Fault::new(span, format!("{what} means nothing without a container"));
+        self.local.push(fault.with_hint(NEEDS_DOCKER));
+    }
+
+    /// What a table of the environment's kind says.
+    fn container(&mut self, at: &str, table: &EnvironmentTable, context: &Utf8Path) -> Environment {
+        if table.os == Some(Os::Windows) {
+            self.refuse(at, "os", "a task for Windows");
+        }
+        if table.gpus.unwrap_or(0) > 0 || !table.gpu_types.is_empty() {
+            self.refuse(at, "gpus", "a task that needs `gpus`");
+        }
+        if table.tpu.is_some() {
+            self.refuse(at, "tpu", "a task that needs a `tpu`");
+        }
+        if !table.mcp_servers.is_empty() {
+            self.refuse(at, "mcp_servers", "a task with `mcp_servers`");
+        }
+        if table.skills_dir.is_some() {
+            self.refuse(at, "skills_dir", "a task with a `skills_dir`");
+        }
+        let network = self.network(at, table.network_mode, table.allowed_hosts.as_ref());
+        let old = table.allow_internet.map(|is_open| {
+            if is_open {
+                Network::Public
+            } else {
+                Network::NoNetwork
+            }
+        });
+        let build = self.seconds(
+            at,
+            "build_timeout_sec",
+            Some(table.build_timeout_sec.unwrap_or(BUILD_TIMEOUT_SEC)),
+        );
+        Environment {
+            image: self.image(at, table, context),
+            build_timeout: build.unwrap_or_default(),
+            cpus: self.cpus(at, table.cpus),
+            memory_mb: self.size(at, "memory", table.memory_mb, table.memory.as_deref()),
+            storage_mb: self.size(at, "storage", table.storage_mb, table.storage.as_deref()),
+            pids: None,
+            workdir: self.workdir(at, table.workdir.as_deref()),
+            env: table.env.clone(),
+            user: None,
+            network: network.or(old),
+            healthcheck: table
+                .healthcheck
+                .as_ref()
+                .map(|check| self.healthcheck(at, check)),
+            local: Err(ConfigError::whole(
+                context,
+                Fault::new(Span::default(), "it is a container's").with_hint(NEEDS_DOCKER),
+            )),
+        }
+    }
+
+    fn image(&mut self, at: &str, table: &EnvironmentTable, context: &Utf8Path) -> Image {
+        let dockerfile = context.join("Dockerfile");
+        match &table.docker_image {
+            Some(name) if name.trim().is_empty() => {
+                let fault = Fault::new(self.span(at, "docker_image"), "`docker_image` is empty");
+                self.faults.push(fault);
+            }
+            // As in Harbor: a prebuilt image comes before the recipe it was built from.
+            Some(name) => return Image::Named(name.clone()),
+            None if !dockerfile.is_file() => {
+                let message = format!("there is no {dockerfile} and no `docker_image`");
+                self.faults.push(Fault::new(self.span("", at), message));
+            }
+            None => {}
+        }
+        Image::Build {
+            context: context.to_owned(),
+            dockerfile,
+        }
+    }
+
+    fn cpus(&mut self, at: &str, cpus: Option<f64>) -> Option<f64> {
+        let is_bad = cpus.is_some_and(|cpus| !(cpus > 0.0 && cpus.is_finite()));
+        if is_bad {
+            let fault = Fault::new(self.span(at, "cpus"), "`cpus` is a number above 0");
+            self.faults.push(fault);
+        }
+        cpus
+    }
+
+    fn size(&mut self, at: &str, key: &str, mb: Option<u64>, old: Option<&str>) -> Option<u64> {
+        let new_key = format!("{key}_mb");
+        match (mb, old) {
+            (Some(_), Some(_)) => {
+                let message = format!("both `{new_key}` and the old `{key}` are given");
+                self.faults.push(Fault::new(self.span(at, key), message));
+                None
+            }
+            (Some(0), None) => {
+                let fault = Fault::new(self.span(at, &new_key), format!("`{new_key}` is 0"));
+                self.faults.push(fault);
+                None
+            }
+            (mb, None) => mb,
+            (None, Some(old)) => {
+                let size = megabytes(old);
+                if size.is_none() {
+                    let message = format!("`{key}` is no size such as \"2G\"");
+                    self.faults.push(Fault::new(self.span(at, key), message));
+                }
+                size
+            }
+        }
+    }
+
+    fn workdir(&mut self, at: &str, workdir: Option<&str>) -> Option<Utf8PathBuf> {
+        let path = workdir.map(Utf8PathBuf::from);
+        if path.as_ref().is_some_and(|path| !path.is_absolute()) {
+            let span = self.span(at, "workdir");
+            let message = "`workdir` is a path from the root, such as /app";
+            self.faults.push(Fault::new(span, message));
+        }
+        path
+    }
+
+    fn healthcheck(&mut self, at: &str, check: &HealthcheckTable) -> Healthcheck {
+        let at = format!("{at}.healthcheck");
+        let mut seconds = |key: &str, value: Option<f64>, other: f64| {
+            let value = value.unwrap_or(other);
+            let time = Duration::try_from_secs_f64(value).ok();
+            if time.is_none() {
+                let message = format!("`{key}` is a number of seconds");
+                self.faults.push(Fault::new(self.span(&at, key), message));
+            }
+            time.unwrap_or_default()
+        };
+        Healthcheck {
+            command: check.command.clone(),
+            interval: seconds("interval_sec", check.interval_sec, 5.0),
+            timeout: seconds("timeout_sec", check.timeout_sec, 30.0),
+            start_period: seconds("start_period_sec", check.start_period_sec, 0.0),
+            start_interval: seconds("start_interval_sec", check.start_interval_sec, 5.0),
+            retries: check.retries.unwrap_or(3),
+        }
+    }
+
+    fn network(
+        &mut self,
+        at: &str,
+        mode: Option<NetworkMode>,
+        hosts: Option<&Vec<String>>,
+    ) -> Option<Network> {
+        match (mode, hosts) {
+            (Some(NetworkMode::Allowlist), Some(hosts)) if !hosts.is_empty() => {
+                Some(Network::Allowlist(hosts.clone()))
+            }
+            (Some(NetworkMode::Allowlist), _) => {
+                let span = self.span(at, "network_mode");
+                let message = "`allowlist` needs `allowed_hosts`";
+                self.faults.push(Fault::new(span, message));
+                None
+            }
+            (mode, Some(hosts)) if !hosts.is_empty() => {
+                let span = self.span(at, "allowed_hosts");
+                let message =
+                    "`allowed_hosts` means nothing without `network_mode = \"allowlist\"`";
+                self.faults.push(Fault::new(span, message));
+                mode.map(|_| Network::Public)
+            }
+            (Some(NetworkMode::Public), _) => Some(Network::Public),
+            (Some(NetworkMode::NoNetwork), _) => Some(Network::NoNetwork),
+            (None, _) => None,
+        }
+    }
+
+    /// A time in seconds, above 0.
+    pub(super) fn seconds(
+        &mut self,
+        table: &str,
+        key: &str,
+        value: Option<f64>,
+    ) -> Option<Duration> {
+        let value = value?;
+        let time = Duration::try_from_secs_f64(value).ok();
+        let time = time.filter(|time| !time.is_zero());
+        if time.is_none() {
+            let message = format!("`{key}` is a number of seconds above 0");
+            self.faults.push(Fault::new(self.span(table, key), message));
+        }
+        time
+    }
+
+    pub(super) fn verifier(
+        &mut self,
+        table: &VerifierTable,
+        environment: &Environment,
+    ) -> Verifier {
+        let tests = self.folder.join("tests");
+        let own = match &table.environment {
+            Some(own) => Some(self.container("verifier.environment", own, &tests)),
+            None if tests.join("Dockerfile").is_file() => {
+                Some(self.container("verifier", &EnvironmentTable::default(), &tests))
+            }
+            None => None,
+        };
+        let mode = table.environment_mode.unwrap_or(match own {
+            Some(_) => VerifierMode::Separate,
+            None => VerifierMode::Shared,
+        });
+        if own.is_some() && mode == VerifierMode::Shared {
+            let span = self.span("verifier", "environment_mode");
+            let message = "a shared verifier has no environment of its own";
+            self.faults.push(Fault::new(span, message));
+        }
+        if own.is_some() {
+            let what = "a verifier with an environment of its own";
+            self.needs_container("verifier", "environment", what);
+        }
+        if !table.collect.is_empty() {
+            self.needs_container("verifier", "collect", "`verifier.collect`");
+        }
+        let timeout = table.timeout_sec.unwrap_or(VERIFIER_TIMEOUT_SEC);
+        let timeout = self.seconds("verifier", "timeout_sec", Some(timeout));
+        Verifier {
+            mode,
+            tests: config::absolute(&tests),
+            env: table.env.clone(),
+            local_env: environment.local_env(),
+            user: table.user.as_ref().map(|user| user.0.clone()),
+            timeout: timeout.unwrap_or_default(),
+            network: self.network("verifier", table.network_mode, table.allowed_hosts.as_ref()),
+            environment: own.map(Box::new),
+            collect: self.collect(table),
+        }
+    }
+
+    fn collect(&mut self, table: &VerifierTable) -> Vec<Collect> {
+        let Some(Value::List(items)) = self
+            .root
+            .get("verifier")
+            .and_then(|verifier| verifier.get("collect"))
+            .map(|node| &node.value)
+        else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (entry, item) in table.collect.iter().zip(items) {
+            if entry.service.as_deref().is_some_and(|name| name != "main") {
+                let message = "a compose `service` cannot be run yet";
+                self.faults.push(item.fault("service", message));
+            }
+            let seconds = entry.timeout_sec.unwrap_or(COLLECT_TIMEOUT_SEC);
+            let timeout = Duration::try_from_secs_f64(seconds).unwrap_or_else(|_| {
+                let message = "`timeout_sec` is a number of seconds";
+                self.faults.push(item.fault("timeout_sec", message));
+                Duration::default()
+            });
+            found.push(Collect {
+                command: entry.command.clone(),
+                timeout,
+                user: entry.user.as_ref().map(|user| user.0.clone()),
+            });
+        }
+        found
+    }
+}
+
+fn is_known(version: &str) -> bool {
+    version == "1" || version.starts_with("1.")
+}
