@@ -1,17 +1,58 @@
 //! The model side of Proctor: what agents talk to instead of a provider.
 //!
-//! So far it holds one piece: a model that plays a script ([`ScriptedModel`]), so that a real agent
-//! CLI runs without a network, a key or a bill.
+//! [`Gateway`] stands between agents and models. It knows keys, not trials: each key that is
+//! [minted](Gateway::mint) has its budget, its policy, its log and its [`Ledger`]. What comes and goes
+//! passes unchanged, byte for byte, and is metered while it passes by.
+//!
+//! [`ScriptedModel`] is a model that plays a script, so that a real agent CLI runs without a network, a
+//! key or a bill; a gateway can have one as its [`Upstream`].
 
-mod player;
-mod request;
-mod respond;
+mod body;
+mod budget;
+mod calllog;
+mod cassette;
+mod connect;
+mod decode;
+mod dial;
+mod error;
+mod faults;
+mod gateway;
+mod handler;
+mod headers;
+mod hub;
+mod key;
+mod ledger;
+mod live;
+mod meter;
+mod policy;
+mod pool;
+mod pricing;
+mod redact;
+mod scan;
 mod script;
+mod secret;
 mod server;
+mod sse;
+mod throttle;
+mod tokens;
+mod upstream;
 mod wire;
 
-pub use request::{Recorded, RequestKind};
+pub use budget::{Budget, Exhausted, Limits};
+pub use cassette::{CassetteReport, CassetteSpec, Difference, Miss, OnMiss, Pace};
+pub use error::GatewayError;
+pub use faults::{Fault, Faults};
+pub use gateway::{Gateway, GatewayConfig, SocketGuard, Status};
+pub use key::{KeySpec, VirtualKey};
+pub use ledger::{Call, Ended, Ledger, Totals};
+pub use policy::{Policy, Setting};
+pub use pricing::{LongPrice, NanoUsd, Price, PriceError, Prices};
 pub use script::{
-    Act, Answer, ApiError, Block, Message, Repeat, Script, ScriptError, ToolUse, Usage,
+    Act, Answer, ApiError, Block, Message, Recorded, Repeat, RequestKind, Script, ScriptError,
+    ScriptedModel, StartError, ToolUse, Usage, WriteFile,
 };
-pub use server::{ScriptedModel, StartError};
+pub use secret::Secret;
+pub use throttle::Throttle;
+pub use tokens::Tokens;
+pub use upstream::{Auth, HttpUpstream, Upstream};
+pub use wire::{Kind, Provider, Wire};

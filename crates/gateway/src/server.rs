@@ -1,190 +1,248 @@
-//! A model on loopback that plays a script, on the caller's runtime or on one of its own.
+//! Listens, and serves connections on worker threads that share nothing but the hub.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::net::{SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::player::Player;
-use crate::request::{Recorded, RequestKind};
-use crate::respond;
-use crate::script::Script;
+use crate::dial::Dialer;
+use crate::error::GatewayError;
+use crate::handler::{Door, Worker, handle};
+use crate::hub::Hub;
+use crate::pool::Pool;
 
-/// How long connections may take to end once the server stops. One whose client does not read would
-/// take forever.
-const STOP_GRACE: Duration = Duration::from_secs(1);
+/// Whoever has not sent all headers by then is cut off.
+const HEADER_TIME: Duration = Duration::from_secs(20);
 
-/// Why a scripted model did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// No port on loopback.
-    #[error("cannot listen on loopback")]
-    Listen {
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// No thread or runtime to serve on.
-    #[error("cannot start a thread to serve on")]
-    Thread {
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
+/// The longest head of a request, in bytes and in lines.
+const LONGEST_HEAD: usize = 64 << 10;
+const MOST_HEADERS: usize = 200;
+
+/// What a connection reads ahead. Bodies are long, so more than the head needs.
+const READ_AHEAD: usize = 256 << 10;
+
+/// After a failure to accept, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a worker is given to do.
+enum Job {
+    Serve(Accepted, Arc<Door>),
+    Listen(Listener, Arc<Door>, CancellationToken),
 }
 
-/// A running scripted model. Dropping it ends every connection, also those that hang.
+enum Accepted {
+    Tcp(StdTcpStream),
+    Unix(StdUnixStream),
+}
+
+enum Listener {
+    Tcp(StdTcpListener),
+    Unix(StdUnixListener),
+}
+
+/// The threads of a gateway.
 #[derive(Debug)]
-pub struct ScriptedModel {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-    keeper: Keeper,
+pub(crate) struct Server {
+    crew: Arc<Crew>,
+    threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// What keeps the server running.
+/// The way to the workers. Connections go to them in turn.
 #[derive(Debug)]
-enum Keeper {
-    /// A task on the caller's runtime; dropping the set aborts it.
-    Task { _tasks: JoinSet<()> },
-    /// A thread with a runtime, joined on drop.
-    Thread(Option<thread::JoinHandle<()>>),
+struct Crew {
+    jobs: Vec<UnboundedSender<Job>>,
+    turn: AtomicUsize,
 }
 
-/// What the server and its owner both see.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    state: Mutex<Played>,
-    /// Cancelled when the server has to stop.
-    pub(crate) stop: CancellationToken,
+impl Crew {
+    fn give(&self, accepted: Accepted, door: Arc<Door>) {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.jobs.len();
+        // A worker ends only when all end.
+        let _ = self.jobs[turn].send(Job::Serve(accepted, door));
+    }
 }
 
-/// How far the script has been played, and to whom.
-#[derive(Debug)]
-pub(crate) struct Played {
-    pub(crate) player: Player,
-    pub(crate) requests: Vec<Recorded>,
-}
+impl Server {
+    /// Starts so many workers.
+    pub(crate) fn start(hub: &Arc<Hub>, workers: usize) -> Result<Self, GatewayError> {
+        let (jobs, queues): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let crew = Arc::new(Crew {
+            jobs,
+            turn: AtomicUsize::new(0),
+        });
+        let failed = |source| GatewayError::Thread { source };
+        let mut threads = Vec::new();
+        for queue in queues {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let runtime = runtime.map_err(failed)?;
+            let (hub, crew) = (Arc::clone(hub), Arc::clone(&crew));
+            let thread = thread::Builder::new()
+                .name("gateway".to_owned())
+                .spawn(move || runtime.block_on(work(hub, crew, queue)))
+                .map_err(failed)?;
+            threads.push(thread);
+        }
+        Ok(Self { crew, threads })
+    }
 
-impl Shared {
-    fn new(script: Script) -> Arc<Self> {
-        let state = Played {
-            player: Player::new(script),
-            requests: Vec::new(),
+    /// Listens on this address, and says which one it is.
+    pub(crate) fn listen(&self, address: SocketAddr) -> Result<SocketAddr, GatewayError> {
+        let bind = || {
+            let listener = StdTcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
         };
-        Arc::new(Self {
-            state: Mutex::new(state),
-            stop: CancellationToken::new(),
-        })
+        let failed = |source| GatewayError::Listen {
+            address: address.to_string(),
+            source,
+        };
+        let (listener, address) = bind().map_err(failed)?;
+        self.accept(
+            Listener::Tcp(listener),
+            Door::default(),
+            CancellationToken::new(),
+        );
+        Ok(address)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Played> {
-        // The state stays whole even if a handler panicked while it held the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ScriptedModel {
-    /// Starts on the caller's runtime.
-    pub async fn start(script: Script) -> Result<Self, StartError> {
-        let shared = Shared::new(script);
-        let (listener, address) = listen().await?;
-        let mut tasks = JoinSet::new();
-        tasks.spawn(serve(listener, Arc::clone(&shared)));
-        Ok(Self {
-            address,
-            shared,
-            keeper: Keeper::Task { _tasks: tasks },
-        })
+    /// Accepts from this socket until `stop`.
+    pub(crate) fn listen_unix(
+        &self,
+        listener: StdUnixListener,
+        door: Door,
+        stop: CancellationToken,
+    ) {
+        self.accept(Listener::Unix(listener), door, stop);
     }
 
-    /// Starts on a thread with a runtime of its own, for callers that are not asynchronous.
-    pub fn start_blocking(script: Script) -> Result<Self, StartError> {
-        let shared = Shared::new(script);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|source| StartError::Thread { source })?;
-        let (report, started) = mpsc::channel();
-        let for_thread = Arc::clone(&shared);
-        let keeper = thread::Builder::new()
-            .name("scripted-model".to_owned())
-            .spawn(move || {
-                runtime.block_on(async move {
-                    match listen().await {
-                        Ok((listener, address)) => {
-                            let _ = report.send(Ok(address));
-                            serve(listener, for_thread).await;
-                        }
-                        Err(error) => drop(report.send(Err(error))),
-                    }
-                });
-            })
-            .map_err(|source| StartError::Thread { source })?;
-        let address = started.recv().expect("the thread reports before it ends")?;
-        Ok(Self {
-            address,
-            shared,
-            keeper: Keeper::Thread(Some(keeper)),
-        })
+    fn accept(&self, listener: Listener, door: Door, stop: CancellationToken) {
+        let _ = self.crew.jobs[0].send(Job::Listen(listener, Arc::new(door), stop));
     }
 
-    /// Where the model listens, fit for `ANTHROPIC_BASE_URL`.
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// Every request so far, in the order in which they came in.
-    pub fn requests(&self) -> Vec<Recorded> {
-        self.shared.lock().requests.clone()
-    }
-
-    /// The requests that were turns of a conversation.
-    pub fn turns(&self) -> Vec<Recorded> {
-        let mut turns = self.requests();
-        turns.retain(|request| request.kind == RequestKind::Turn);
-        turns
-    }
-}
-
-impl Drop for ScriptedModel {
-    fn drop(&mut self) {
-        self.shared.stop.cancel();
-        if let Keeper::Thread(thread) = &mut self.keeper
-            && let Some(thread) = thread.take()
-        {
-            // A panic of the server's thread has already been printed.
+    /// Waits for the workers, which end when the hub says stop.
+    pub(crate) fn join(self) {
+        for thread in self.threads {
+            // A panic has been printed already.
             let _ = thread.join();
         }
     }
 }
 
-async fn listen() -> Result<(TcpListener, SocketAddr), StartError> {
-    let bound = async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    };
-    bound.await.map_err(|source| StartError::Listen { source })
+/// One worker's life. What is still under way at its end is dropped, and so entered as cut.
+async fn work(hub: Arc<Hub>, crew: Arc<Crew>, mut queue: UnboundedReceiver<Job>) {
+    let tasks = TaskTracker::new();
+    let dialer = Dialer::new(Arc::clone(&hub.dial));
+    let pool = Arc::new(Pool::new(dialer, tasks.clone()));
+    let stop = hub.stop.clone();
+    let worker = Arc::new(Worker {
+        hub,
+        pool,
+        tasks: tasks.clone(),
+    });
+    loop {
+        let job = tokio::select! {
+            job = queue.recv() => job,
+            () = stop.cancelled() => None,
+        };
+        match job {
+            None => return,
+            Some(Job::Listen(listener, door, until)) => {
+                let accepting = accept_all(listener, door, Arc::clone(&crew));
+                tasks.spawn(async move {
+                    until.run_until_cancelled(accepting).await;
+                });
+            }
+            Some(Job::Serve(accepted, door)) => {
+                let worker = Arc::clone(&worker);
+                tasks.spawn(async move {
+                    // A connection that breaks is the client's business.
+                    let _ = serve(accepted, worker, door).await;
+                });
+            }
+        }
+    }
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    let stop = shared.stop.clone();
-    let app = Router::new()
-        .fallback(respond::handle)
-        // A prompt of a million characters is legal, and a conversation repeats it every turn.
-        .layer(DefaultBodyLimit::disable())
-        .with_state(shared);
-    let serving = axum::serve(listener, app).with_graceful_shutdown(stop.clone().cancelled_owned());
-    tokio::select! {
-        // It only ends when it is told to.
-        _ = serving => {}
-        () = async { stop.cancelled().await; tokio::time::sleep(STOP_GRACE).await } => {}
+async fn accept_all(listener: Listener, door: Arc<Door>, crew: Arc<Crew>) {
+    match listener {
+        Listener::Tcp(listener) => {
+            let Ok(listener) = TcpListener::from_std(listener) else {
+                return;
+            };
+            loop {
+                let accepted = listener
+                    .accept()
+                    .await
+                    .and_then(|(stream, _)| stream.into_std());
+                pass_on(accepted.map(Accepted::Tcp), &door, &crew).await;
+            }
+        }
+        Listener::Unix(listener) => {
+            let Ok(listener) = UnixListener::from_std(listener) else {
+                return;
+            };
+            loop {
+                let accepted = listener
+                    .accept()
+                    .await
+                    .and_then(|(stream, _)| stream.into_std());
+                pass_on(accepted.map(Accepted::Unix), &door, &crew).await;
+            }
+        }
     }
+}
+
+async fn pass_on(accepted: io::Result<Accepted>, door: &Arc<Door>, crew: &Crew) {
+    match accepted {
+        Ok(accepted) => crew.give(accepted, Arc::clone(door)),
+        Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+    }
+}
+
+async fn serve(accepted: Accepted, worker: Arc<Worker>, door: Arc<Door>) -> io::Result<()> {
+    match accepted {
+        Accepted::Tcp(stream) => {
+            let stream = TcpStream::from_std(stream)?;
+            // Else small events wait for acknowledgements that are delayed.
+            stream.set_nodelay(true)?;
+            serve_on(stream, worker, door).await;
+        }
+        Accepted::Unix(stream) => serve_on(UnixStream::from_std(stream)?, worker, door).await,
+    }
+    Ok(())
+}
+
+async fn serve_on<S>(stream: S, worker: Arc<Worker>, door: Arc<Door>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| {
+        let answering = handle(Arc::clone(&worker), Arc::clone(&door), request);
+        async move { Ok::<_, std::convert::Infallible>(answering.await) }
+    });
+    let connection = Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_header_size(LONGEST_HEAD)
+        .max_headers(MOST_HEADERS)
+        .max_buf_size(READ_AHEAD)
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let _ = connection.await;
 }

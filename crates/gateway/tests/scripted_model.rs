@@ -125,6 +125,7 @@ fn a_stream_has_the_events_of_the_real_api_in_order() {
         output: 2,
         cache_read: 3,
         cache_creation: 4,
+        reasoning: 0,
     };
     let script = Script::new([Answer::text("hi").usage(usage)]);
     let model = ScriptedModel::start_blocking(script).unwrap();

@@ -9,6 +9,7 @@ pub const USAGE: Usage = Usage {
     output: 20,
     cache_read: 1000,
     cache_creation: 300,
+    reasoning: 0,
 };
 
 /// Says one thing.

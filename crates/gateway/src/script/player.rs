@@ -1,6 +1,6 @@
 //! Which answer of a script a request gets.
 
-use crate::script::{Answer, Repeat, Script};
+use super::answers::{Answer, Message, Repeat, Script};
 
 /// A script and how far each of its lanes has been played.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Player {
     }
 
     /// The message for requests that no answer is left for.
-    pub(crate) fn after_the_end(&self) -> crate::Message {
+    pub(crate) fn after_the_end(&self) -> Message {
         self.script.then.clone()
     }
 

@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use crate::wire::anthropic;
+use super::anthropic;
+use crate::wire::Wire;
 
 /// What a request is to the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct Recorded {
     pub body: Value,
     /// When the request was complete.
     pub at: SystemTime,
+    /// The API it was for, if it was for one.
+    pub wire: Option<Wire>,
     /// What the request was taken for.
     pub kind: RequestKind,
     /// The position in the script of the answer it got, if it got one of those.

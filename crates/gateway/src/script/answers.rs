@@ -98,6 +98,20 @@ pub enum Block {
     Thinking(String),
     /// A call of a tool.
     ToolUse(ToolUse),
+    /// Write this file, with whatever tool the client has for it.
+    WriteFile(WriteFile),
+    /// Run this shell command, with whatever tool the client has for it.
+    RunCommand(String),
+}
+
+/// A file to be written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteFile {
+    /// Where, absolute or relative to where the client works.
+    pub path: String,
+    /// The whole content.
+    pub content: String,
 }
 
 /// A call of a tool.
@@ -122,6 +136,8 @@ pub struct Usage {
     pub cache_read: u64,
     /// Tokens written to the cache.
     pub cache_creation: u64,
+    /// The part of `output` that was reasoning.
+    pub reasoning: u64,
 }
 
 /// A refusal.
@@ -198,6 +214,17 @@ impl Answer {
     pub fn tool_use(name: impl Into<String>, input: Value) -> Self {
         let name = name.into();
         Self::message([Block::ToolUse(ToolUse { name, input })])
+    }
+
+    /// A message that writes a file, with whatever tool the client has.
+    pub fn write_file(path: impl Into<String>, content: impl Into<String>) -> Self {
+        let (path, content) = (path.into(), content.into());
+        Self::message([Block::WriteFile(WriteFile { path, content })])
+    }
+
+    /// A message that runs a shell command, with whatever tool the client has.
+    pub fn run_command(command: impl Into<String>) -> Self {
+        Self::message([Block::RunCommand(command.into())])
     }
 
     /// A refusal with this status.

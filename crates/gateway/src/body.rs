@@ -1,0 +1,216 @@
+//! The body of every answer that the gateway gives: bytes of its own, or those of an upstream passing
+//! by.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::ledger::Ended;
+use crate::live::Live;
+use crate::pool::Lease;
+
+/// Bytes that somebody makes as they are asked for.
+pub(crate) type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// An answer's body.
+#[derive(Default)]
+pub(crate) struct Body {
+    source: Source,
+    live: Option<Box<Live>>,
+    /// Resolves when the key is revoked.
+    revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// A fault: how many bytes are left before the answer breaks off.
+    cut_after: Option<u64>,
+    /// The answer breaks off with this as soon as everything before it is on its way.
+    broken: Option<io::Error>,
+}
+
+#[derive(Default)]
+enum Source {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Upstream(Incoming, Option<Lease>),
+    Stream(ByteStream),
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::of(Source::Full(bytes))
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::from(Bytes::from(text))
+    }
+}
+
+impl Body {
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            ..Self::default()
+        }
+    }
+
+    /// The body of an upstream's answer.
+    pub(crate) fn upstream(incoming: Incoming, lease: Lease) -> Self {
+        Self::of(Source::Upstream(incoming, Some(lease)))
+    }
+
+    /// A body that is made piece by piece.
+    pub(crate) fn stream(stream: ByteStream) -> Self {
+        Self::of(Source::Stream(stream))
+    }
+
+    /// This call is over when the body is.
+    pub(crate) fn for_call(
+        mut self,
+        live: Box<Live>,
+        revoked: WaitForCancellationFutureOwned,
+    ) -> Self {
+        self.live = Some(live);
+        self.revoked = Some(Box::pin(revoked));
+        self
+    }
+
+    /// Breaks off after so many bytes.
+    pub(crate) fn cut_after(mut self, bytes: Option<u64>) -> Self {
+        self.cut_after = bytes;
+        self
+    }
+
+    fn finish(&mut self, ended: Ended) {
+        if let Some(mut live) = self.live.take() {
+            live.finish(ended);
+        }
+        if let Source::Upstream(_, lease) = &mut self.source
+            && ended == Ended::Complete
+            && let Some(lease) = lease.take()
+        {
+            lease.give_back();
+        }
+    }
+
+    fn cut(&mut self, error: io::Error) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(live) = &mut self.live {
+            live.call.error = Some(error.to_string());
+        }
+        self.finish(Ended::Cut);
+        self.source = Source::Empty;
+        Poll::Ready(Some(Err(error)))
+    }
+
+    /// Breaks off at the next poll: the server drops what it has not sent yet once it sees an error.
+    fn cut_soon(
+        &mut self,
+        cx: &mut Context<'_>,
+        error: io::Error,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.broken = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match &mut self.source {
+            Source::Empty => Poll::Ready(None),
+            Source::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.source = Source::Empty;
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
+            Source::Upstream(incoming, _) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
+            }
+            Source::Stream(stream) => {
+                let item = ready!(stream.as_mut().poll_next(cx));
+                Poll::Ready(item.map(|item| item.map(Frame::data)))
+            }
+        }
+    }
+
+    /// Takes note of a frame, and of the place where a fault cuts it.
+    fn note(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        let Ok(mut bytes) = frame.into_data() else {
+            // Trailers tell nothing that is metered.
+            return Frame::data(Bytes::new());
+        };
+        if let Some(left) = &mut self.cut_after {
+            let keep = usize::try_from(*left)
+                .unwrap_or(usize::MAX)
+                .min(bytes.len());
+            bytes.truncate(keep);
+            *left -= keep as u64;
+        }
+        if let Some(live) = &mut self.live {
+            live.pass_by(&bytes);
+        }
+        if self.is_over() {
+            // The server does not ask again after the last byte.
+            self.finish(Ended::Complete);
+        }
+        Frame::data(bytes)
+    }
+
+    fn is_over(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Full(bytes) => bytes.is_empty(),
+            Source::Upstream(incoming, _) => incoming.is_end_stream(),
+            Source::Stream(_) => false,
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = self.get_mut();
+        if let Some(revoked) = &mut this.revoked
+            && revoked.as_mut().poll(cx).is_ready()
+        {
+            this.revoked = None;
+            return this.cut(io::Error::other("the key was revoked"));
+        }
+        if let Some(error) = this.broken.take() {
+            return this.cut(error);
+        }
+        if this.cut_after == Some(0) {
+            return this.cut_soon(cx, io::Error::other("cut on purpose"));
+        }
+        match ready!(this.poll_source(cx)) {
+            Some(Ok(frame)) => Poll::Ready(Some(Ok(this.note(frame)))),
+            Some(Err(error)) => this.cut_soon(cx, error),
+            None => {
+                this.finish(Ended::Complete);
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.live.is_none() && self.is_over()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Upstream(incoming, _) => incoming.size_hint(),
+            Source::Stream(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Limits on money, tokens and calls, with a reservation for every call that is under way.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use crate::pricing::NanoUsd;
+
+/// What may be spent. A limit that is absent does not exist.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The most money.
+    pub usd: Option<NanoUsd>,
+    /// The most tokens, of every kind.
+    pub tokens: Option<u64>,
+    /// The most calls.
+    pub calls: Option<u64>,
+}
+
+/// The limit that stopped a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exhausted {
+    /// The money is spent.
+    Usd,
+    /// The tokens are used up.
+    Tokens,
+    /// No call is left.
+    Calls,
+    /// A limit on money, and a model whose price nobody knows.
+    UnknownPrice,
+}
+
+impl Exhausted {
+    /// What the client is told.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Usd => "budget exceeded: the money for this key is spent",
+            Self::Tokens => "budget exceeded: the tokens for this key are used up",
+            Self::Calls => "budget exceeded: no call is left for this key",
+            Self::UnknownPrice => {
+                "budget exceeded: this key has a budget in USD and the model has no known price"
+            }
+        }
+    }
+}
+
+/// What something costs or may cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) usd: Option<NanoUsd>,
+    pub(crate) tokens: u64,
+}
+
+/// A budget: one key's own, or one that many keys share.
+///
+/// A call is let in as long as what is spent and what calls under way may still cost stay below the
+/// limit, so at most one call goes over it. A call that only does not fit because of others under way
+/// waits until they are settled: an estimate never exhausts a budget.
+#[derive(Debug, Default)]
+pub struct Budget {
+    limits: Limits,
+    state: Mutex<State>,
+    settled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    usd: NanoUsd,
+    tokens: u64,
+    calls: u64,
+    reserved_usd: NanoUsd,
+    reserved_tokens: u64,
+}
+
+enum Answer {
+    Granted,
+    Wait,
+    Refused(Exhausted),
+}
+
+impl Budget {
+    /// A budget with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Money spent so far, as far as prices are known.
+    pub fn spent(&self) -> NanoUsd {
+        self.lock().usd
+    }
+
+    /// Reserves what a call may cost, once there is room for it.
+    pub(crate) async fn reserve(&self, may_cost: Amount) -> Result<(), Exhausted> {
+        loop {
+            let mut settled = std::pin::pin!(self.settled.notified());
+            // Registered before the look, so that no settlement in between is missed.
+            settled.as_mut().enable();
+            match self.try_reserve(may_cost) {
+                Answer::Granted => return Ok(()),
+                Answer::Refused(why) => return Err(why),
+                Answer::Wait => settled.await,
+            }
+        }
+    }
+
+    fn try_reserve(&self, may_cost: Amount) -> Answer {
+        let limits = self.limits;
+        let mut state = self.lock();
+        if limits.calls.is_some_and(|most| state.calls >= most) {
+            return Answer::Refused(Exhausted::Calls);
+        }
+        if limits.tokens.is_some_and(|most| state.tokens >= most) {
+            return Answer::Refused(Exhausted::Tokens);
+        }
+        if limits.usd.is_some_and(|most| state.usd >= most) {
+            return Answer::Refused(Exhausted::Usd);
+        }
+        if limits.usd.is_some() && may_cost.usd.is_none() {
+            return Answer::Refused(Exhausted::UnknownPrice);
+        }
+        let tokens = state.tokens.saturating_add(state.reserved_tokens);
+        let usd = state.usd.plus(state.reserved_usd);
+        let full = limits.tokens.is_some_and(|most| tokens >= most)
+            || limits.usd.is_some_and(|most| usd >= most);
+        if full {
+            return Answer::Wait;
+        }
+        state.calls += 1;
+        state.reserved_tokens = state.reserved_tokens.saturating_add(may_cost.tokens);
+        state.reserved_usd = state.reserved_usd.plus(may_cost.usd.unwrap_or_default());
+        Answer::Granted
+    }
+
+    /// Replaces a reservation by what the call did cost.
+    pub(crate) fn settle(&self, reserved: Amount, did_cost: Amount) {
+        {
+            let mut state = self.lock();
+            state.reserved_tokens = state.reserved_tokens.saturating_sub(reserved.tokens);
+            state.reserved_usd = state.reserved_usd.minus(reserved.usd.unwrap_or_default());
+            state.tokens = state.tokens.saturating_add(did_cost.tokens);
+            state.usd = state.usd.plus(did_cost.usd.unwrap_or_default());
+        }
+        self.settled.notify_waiters();
+    }
+
+    /// Undoes a reservation of a call that was never made.
+    pub(crate) fn give_back(&self, reserved: Amount) {
+        {
+            let mut state = self.lock();
+            state.calls = state.calls.saturating_sub(1);
+        }
+        self.settle(reserved, Amount::default());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn usd(nano: i64) -> Amount {
+        Amount {
+            usd: Some(NanoUsd(nano)),
+            tokens: 1,
+        }
+    }
+
+    #[tokio::test]
+    async fn fifty_calls_at_once_go_over_by_less_than_one() {
+        let limits = Limits {
+            usd: Some(NanoUsd(1000)),
+            ..Limits::default()
+        };
+        let budget = Arc::new(Budget::new(limits));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..50 {
+            let budget = Arc::clone(&budget);
+            tasks.spawn(async move {
+                budget.reserve(usd(300)).await?;
+                tokio::task::yield_now().await;
+                budget.settle(usd(300), usd(150));
+                Ok::<(), Exhausted>(())
+            });
+        }
+        let ends = tasks.join_all().await;
+        let granted = ends.iter().filter(|end| end.is_ok()).count();
+        assert_eq!(granted, 7, "7 × 150 is the first sum at or over 1000");
+        assert_eq!(budget.spent(), NanoUsd(1050));
+        assert!(
+            ends.iter()
+                .filter_map(|e| e.err())
+                .all(|e| e == Exhausted::Usd)
+        );
+    }
+
+    #[tokio::test]
+    async fn calls_and_tokens_have_an_end_too() {
+        let budget = Budget::new(Limits {
+            calls: Some(1),
+            ..Limits::default()
+        });
+        budget.reserve(Amount::default()).await.unwrap();
+        assert_eq!(
+            budget.reserve(Amount::default()).await,
+            Err(Exhausted::Calls)
+        );
+        let budget = Budget::new(Limits {
+            tokens: Some(10),
+            ..Limits::default()
+        });
+        let ten = Amount {
+            usd: None,
+            tokens: 10,
+        };
+        budget.reserve(ten).await.unwrap();
+        budget.settle(ten, ten);
+        assert_eq!(budget.reserve(ten).await, Err(Exhausted::Tokens));
+    }
+
+    #[tokio::test]
+    async fn money_without_a_price_is_never_let_through() {
+        let limits = Limits {
+            usd: Some(NanoUsd(1)),
+            ..Limits::default()
+        };
+        let end = Budget::new(limits).reserve(Amount::default()).await;
+        assert_eq!(end, Err(Exhausted::UnknownPrice));
+    }
+}

@@ -1,0 +1,178 @@
+//! The account of a key: its calls, what they used, and what became of each.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::budget::Exhausted;
+use crate::pricing::NanoUsd;
+use crate::tokens::Tokens;
+use crate::wire::{Kind, Wire};
+
+/// So many of a key's last calls are held in memory. The sums are of all, and so is the call log.
+const KEPT_CALLS: usize = 1000;
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// The answer came through to its end.
+    Complete,
+    /// The answer broke off: usage is what was seen until then.
+    Cut,
+    /// The client went away: usage is what was seen until then.
+    ClientGone,
+    /// The gateway itself said no.
+    Refused,
+    /// The provider could not be reached or did not answer.
+    Unreachable,
+}
+
+/// One call, as it stands in the ledger and in the call log.
+#[derive(Debug, Clone, Serialize)]
+pub struct Call {
+    /// Its number, counted for each key from 1.
+    pub call: u64,
+    /// When it came in.
+    pub at: Timestamp,
+    /// The API.
+    pub wire: Wire,
+    /// What was asked for.
+    pub kind: Kind,
+    /// The path, without its query.
+    pub path: String,
+    /// The model that the client named.
+    pub model: Option<String>,
+    /// The model that was sent, if the policy renamed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_model: Option<String>,
+    /// The model that claims to have answered.
+    pub served_model: Option<String>,
+    /// Whether the answer was a stream.
+    pub stream: bool,
+    /// The status that the client got, if it got one.
+    pub status: Option<u16>,
+    /// How it ended.
+    pub ended: Ended,
+    /// What it used. `None` when the provider did not say.
+    pub usage: Option<Tokens>,
+    /// What it cost. `None` when usage or price is unknown.
+    pub cost_nano_usd: Option<NanoUsd>,
+    /// The budget that refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exhausted: Option<Exhausted>,
+    /// All that the gateway changed or did on its own: policies, added fields, faults, replays.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// How often the gateway asked again upstream.
+    pub retries: u32,
+    /// What went wrong, without any secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Bytes of the request's body as the client sent it.
+    pub request_bytes: u64,
+    /// Bytes of the answer's body.
+    pub response_bytes: u64,
+    /// Milliseconds that the gateway held the call back (rate, concurrency, budget, Retry-After).
+    pub waited_ms: u64,
+    /// Milliseconds until the answer began.
+    pub first_byte_ms: Option<u64>,
+    /// Milliseconds until it ended.
+    pub total_ms: u64,
+}
+
+impl Call {
+    /// The model that counts: the one that was sent.
+    pub fn effective_model(&self) -> Option<&str> {
+        self.sent_model.as_deref().or(self.model.as_deref())
+    }
+}
+
+/// Sums over calls.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Calls that were let through to a model.
+    pub calls: u64,
+    /// Their tokens.
+    pub usage: Tokens,
+    /// Their cost, as far as it is known.
+    pub cost_nano_usd: NanoUsd,
+    /// Calls that failed at the provider, which costs nothing.
+    pub calls_failed: u64,
+    /// Calls whose usage nobody told.
+    pub calls_without_usage: u64,
+    /// Calls whose usage is known and whose price is not: the cost above is too low.
+    pub calls_without_price: u64,
+    /// Calls that broke off or whose client went away: their usage may be too low.
+    pub calls_cut: u64,
+}
+
+impl Totals {
+    fn add(&mut self, call: &Call) {
+        self.calls += 1;
+        let failed = call.status.is_none_or(|status| status >= 400);
+        match call.usage {
+            Some(tokens) => self.usage += tokens,
+            None if failed && call.ended != Ended::ClientGone => self.calls_failed += 1,
+            None => self.calls_without_usage += 1,
+        }
+        match call.cost_nano_usd {
+            Some(cost) => self.cost_nano_usd = self.cost_nano_usd.plus(cost),
+            None if call.usage.is_some() => self.calls_without_price += 1,
+            None => {}
+        }
+        if matches!(call.ended, Ended::Cut | Ended::ClientGone) {
+            self.calls_cut += 1;
+        }
+    }
+
+    /// The cost, or `None` when that of some call is unknown.
+    pub fn cost(&self) -> Option<NanoUsd> {
+        (self.calls_without_price == 0).then_some(self.cost_nano_usd)
+    }
+}
+
+/// The account of one key.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Ledger {
+    /// The name that the key was minted with.
+    pub label: String,
+    /// Sums over all calls.
+    pub totals: Totals,
+    /// Sums by model, under the name that was sent.
+    pub models: BTreeMap<String, Totals>,
+    /// Calls that cost nothing: counts of tokens, lists of models.
+    pub free_calls: u64,
+    /// Calls that the gateway refused.
+    pub refused: u64,
+    /// The first limit that stopped a call.
+    pub exhausted: Option<Exhausted>,
+    /// Hosts that the forward proxy refused, with how often.
+    pub refused_hosts: BTreeMap<String, u64>,
+    /// The last calls.
+    pub calls: Vec<Call>,
+    /// Calls that are not in `calls` any more.
+    pub calls_left_out: u64,
+}
+
+impl Ledger {
+    pub(crate) fn add(&mut self, call: Call) {
+        self.exhausted = self.exhausted.or(call.exhausted);
+        match (call.ended, call.kind) {
+            (Ended::Refused, _) => self.refused += 1,
+            (_, Kind::CountTokens | Kind::Lookup) => self.free_calls += 1,
+            (_, Kind::Generate) => {
+                self.totals.add(&call);
+                let model = call.effective_model().unwrap_or("unknown");
+                self.models.entry(model.to_owned()).or_default().add(&call);
+            }
+        }
+        if self.calls.len() == KEPT_CALLS {
+            // In big steps, because removing from the front moves everything.
+            self.calls.drain(..KEPT_CALLS / 2);
+            self.calls_left_out += KEPT_CALLS as u64 / 2;
+        }
+        self.calls.push(call);
+    }
+}

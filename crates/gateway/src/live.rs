@@ -1,0 +1,202 @@
+//! A call under way: whatever happens to it, it is settled, entered into the ledger and logged exactly
+//! once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+
+use crate::budget::Amount;
+use crate::cassette::Recording;
+use crate::hub::Hub;
+use crate::key::Key;
+use crate::ledger::{Call, Ended};
+use crate::meter::Meter;
+use crate::throttle::Pass;
+use crate::tokens::Tokens;
+use crate::wire::Kind;
+
+/// A call from its first byte to its end.
+pub(crate) struct Live {
+    hub: Arc<Hub>,
+    key: Arc<Key>,
+    pub(crate) call: Call,
+    began: Instant,
+    meter: Option<Meter>,
+    reserved: Option<Amount>,
+    pass: Option<Pass>,
+    /// Sent upstream: whoever asks from then on may be billed.
+    sent: bool,
+    pub(crate) recording: Option<Recording>,
+    done: bool,
+}
+
+impl Live {
+    pub(crate) fn new(hub: &Arc<Hub>, key: &Arc<Key>, call: Call) -> Self {
+        key.begin();
+        Self {
+            hub: Arc::clone(hub),
+            key: Arc::clone(key),
+            call,
+            began: Instant::now(),
+            meter: None,
+            reserved: None,
+            pass: None,
+            sent: false,
+            recording: None,
+            done: false,
+        }
+    }
+
+    /// Notes what was reserved for this call.
+    pub(crate) fn reserve(&mut self, amount: Amount) {
+        self.reserved = Some(amount);
+    }
+
+    /// Notes that the call goes out now, after having waited.
+    pub(crate) fn send(&mut self, pass: Pass) {
+        self.pass = Some(pass);
+        self.sent = true;
+        self.call.waited_ms = millis(self.began);
+    }
+
+    /// The answer begins.
+    pub(crate) fn answer(&mut self, status: u16, headers: &HeaderMap) {
+        self.call.status = Some(status);
+        self.call.first_byte_ms = Some(millis(self.began));
+        if self.call.kind == Kind::Generate && status < 400 {
+            self.meter = Some(Meter::new(self.call.wire, headers));
+        }
+    }
+
+    /// More of the answer passes by.
+    pub(crate) fn pass_by(&mut self, bytes: &Bytes) {
+        self.call.response_bytes += bytes.len() as u64;
+        if let Some(meter) = &mut self.meter {
+            meter.push(bytes);
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.push(bytes);
+        }
+    }
+
+    /// The call is over.
+    pub(crate) fn finish(&mut self, ended: Ended) {
+        if self.done {
+            return;
+        }
+        self.done = true;
+        self.pass = None;
+        // The client got an error that the gateway wrote, to its end.
+        if self.call.ended != Ended::Unreachable {
+            self.call.ended = ended;
+        }
+        self.read_meter();
+        self.call.total_ms = millis(self.began);
+        self.settle();
+        if let Some(recording) = self.recording.take() {
+            recording.finish(&self.key, &self.hub.redactor, self.call.ended);
+        }
+        self.enter();
+        self.key.end();
+    }
+
+    fn read_meter(&mut self) {
+        let Some(meter) = self.meter.take() else {
+            return;
+        };
+        let reading = meter.finish();
+        let call = &mut self.call;
+        call.stream = reading.stream;
+        call.served_model = reading.seen.model;
+        call.usage = reading.seen.tokens;
+        if !reading.readable {
+            call.notes
+                .push("answer in an unknown encoding: usage unknown".to_owned());
+        }
+        // A stream that ends without saying so was cut by somebody who closes politely.
+        if reading.stream && !reading.seen.finished && call.ended == Ended::Complete {
+            call.ended = Ended::Cut;
+        }
+        call.cost_nano_usd = call.usage.and_then(|tokens| {
+            let sent = call.sent_model.as_deref().or(call.model.as_deref());
+            let by_sent = sent.and_then(|model| self.hub.prices.cost(model, &tokens));
+            let by_served = || self.hub.prices.cost(call.served_model.as_deref()?, &tokens);
+            by_sent.or_else(by_served)
+        });
+    }
+
+    fn settle(&self) {
+        let Some(reserved) = self.reserved else {
+            return;
+        };
+        let did_cost = self.did_cost();
+        let budgets = self.key.shared.iter().map(|budget| &**budget);
+        for budget in std::iter::once(&self.key.budget).chain(budgets) {
+            budget.settle(reserved, did_cost);
+        }
+    }
+
+    /// What budgets are charged with. A call whose usage nobody told was still billed by the provider:
+    /// its bytes stand in for its tokens here, and only here.
+    fn did_cost(&self) -> Amount {
+        let call = &self.call;
+        let failed = call.status.is_some_and(|status| status >= 400);
+        match call.usage {
+            Some(tokens) => Amount {
+                usd: call.cost_nano_usd,
+                tokens: tokens.total(),
+            },
+            None if !self.sent || failed || call.ended == Ended::Unreachable => Amount::default(),
+            None => {
+                let guess = Tokens {
+                    input: call.request_bytes / 4,
+                    output: call.response_bytes / 4,
+                    ..Tokens::default()
+                };
+                let model = call.effective_model();
+                let usd = model.and_then(|model| self.hub.prices.cost(model, &guess));
+                Amount {
+                    usd,
+                    tokens: guess.total(),
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self) {
+        let redactor = &self.hub.redactor;
+        let call = &mut self.call;
+        // A client can put its key anywhere, in the model's name too.
+        let texts = [
+            &mut call.model,
+            &mut call.sent_model,
+            &mut call.served_model,
+            &mut call.error,
+        ];
+        texts
+            .into_iter()
+            .flatten()
+            .for_each(|text| redactor.mask(text));
+        call.notes.iter_mut().for_each(|note| redactor.mask(note));
+        redactor.mask(&mut call.path);
+        self.hub.count(&self.call);
+        if let Some(log) = &self.key.log
+            && let Ok(line) = serde_json::to_string(&self.call)
+        {
+            self.hub.log.write(log, line);
+        }
+        self.key.ledger().add(self.call.clone());
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.finish(Ended::ClientGone);
+    }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

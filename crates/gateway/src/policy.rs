@@ -1,0 +1,441 @@
+//! What a key may ask for, and what is changed in its requests on the way out.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::scan::{Edit, Object, apply};
+use crate::wire::{Kind, Route, Wire};
+
+/// What is looked for in the body of a request.
+const NAMES: &[&str] = &[
+    "model",
+    "stream",
+    "stream_options",
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "generationConfig",
+    "generation_config",
+];
+
+/// Inside Gemini's `generationConfig`.
+const GEMINI_NAMES: &[&str] = &["temperature", "maxOutputTokens", "max_output_tokens"];
+
+/// The rules for one key. The default changes and forbids nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policy {
+    /// The models that may be asked for (`*` at the end stands for anything): all when empty.
+    pub models: Vec<String>,
+    /// Models that are replaced by others before anything else.
+    pub rename: Vec<(String, String)>,
+    /// The temperature of every request.
+    pub temperature: Option<Setting<f64>>,
+    /// The longest answer of every request, in tokens.
+    pub max_tokens: Option<Setting<u64>>,
+}
+
+/// What to do with a number in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting<T> {
+    /// It is this.
+    Set(T),
+    /// It is what the client says, but no more than this, and this where the client says nothing.
+    AtMost(T),
+}
+
+impl<T: Copy + PartialOrd> Setting<T> {
+    /// The value to write, if the client's is not good as it is.
+    fn correction(self, asked: Option<T>) -> Option<T> {
+        match (self, asked) {
+            (Self::Set(value), Some(asked)) if asked == value => None,
+            (Self::AtMost(most), Some(asked)) if asked <= most => None,
+            (Self::Set(value) | Self::AtMost(value), _) => Some(value),
+        }
+    }
+}
+
+/// What a request asks for, after the policy had its say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Asked {
+    /// The model as the client named it.
+    pub(crate) model: Option<String>,
+    /// The model as it is sent, if that is another one.
+    pub(crate) sent_model: Option<String>,
+    pub(crate) stream: bool,
+    /// The longest answer that may come, where the request says.
+    pub(crate) max_tokens: Option<u64>,
+    /// The body to send.
+    pub(crate) body: Bytes,
+    /// The path to send.
+    pub(crate) path: String,
+    /// What was changed.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Asked {
+    /// The model that is sent.
+    pub(crate) fn effective_model(&self) -> Option<&str> {
+        self.sent_model.as_deref().or(self.model.as_deref())
+    }
+}
+
+/// Why a request is not passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Forbidden {
+    pub(crate) status: u16,
+    pub(crate) message: String,
+}
+
+impl Policy {
+    /// Reads what a request asks for and changes it as the policy says.
+    pub(crate) fn apply(&self, route: &Route, body: Bytes) -> Result<Asked, Forbidden> {
+        let mut asked = Asked {
+            path: route.path.clone(),
+            stream: route.streams,
+            model: route.model.clone(),
+            ..Asked::default()
+        };
+        if route.kind == Kind::Lookup {
+            asked.body = body;
+            return Ok(asked);
+        }
+        let Some(object) = Object::scan(&body, 0..body.len(), NAMES) else {
+            return self.unreadable(asked, body);
+        };
+        if object.ambiguous {
+            return Err(Forbidden {
+                status: 400,
+                message: "the request names a field twice".to_owned(),
+            });
+        }
+        if route.model.is_none() {
+            asked.model = object.text(&body, "model");
+        }
+        asked.stream |= object.is_true(&body, "stream");
+        let mut change = Change {
+            wire: route.wire,
+            body: &body,
+            object,
+            edits: Vec::new(),
+            asked,
+        };
+        self.change_model(&mut change)?;
+        if route.kind == Kind::Generate {
+            self.change_numbers(&mut change);
+            change.ask_for_usage();
+        }
+        let Change {
+            edits, mut asked, ..
+        } = change;
+        asked.body = apply(&body, edits);
+        Ok(asked)
+    }
+
+    /// A body that is no JSON object: the provider says what is wrong with it, unless the policy has to
+    /// know what is in it.
+    fn unreadable(&self, mut asked: Asked, body: Bytes) -> Result<Asked, Forbidden> {
+        if *self != Self::default() && !body.is_empty() {
+            return Err(Forbidden {
+                status: 400,
+                message: "the request's body is no JSON object".to_owned(),
+            });
+        }
+        asked.body = body;
+        Ok(asked)
+    }
+
+    fn change_model(&self, change: &mut Change<'_>) -> Result<(), Forbidden> {
+        let Some(model) = change.asked.model.clone() else {
+            if self.models.is_empty() {
+                return Ok(());
+            }
+            return Err(forbidden_model("without a name"));
+        };
+        let renamed = self.rename.iter().find(|(from, _)| matches(from, &model));
+        let effective = renamed.map_or(&model, |(_, to)| to);
+        if !self.models.is_empty() && !self.models.iter().any(|rule| matches(rule, effective)) {
+            return Err(forbidden_model(effective));
+        }
+        if *effective != model {
+            change.rename(&model, effective);
+        }
+        Ok(())
+    }
+
+    fn change_numbers(&self, change: &mut Change<'_>) {
+        let (object, base) = change.numbers();
+        let limits: &[&str] = match change.wire {
+            Wire::Anthropic => &["max_tokens"],
+            Wire::OpenAiChat => &["max_completion_tokens", "max_tokens"],
+            Wire::OpenAiResponses => &["max_output_tokens"],
+            Wire::Gemini => &["maxOutputTokens", "max_output_tokens"],
+        };
+        let given = limits.iter().find(|name| object.find(name).is_some());
+        let name = given.unwrap_or(&limits[0]);
+        let asked = object.whole(change.body, name);
+        change.asked.max_tokens = asked;
+        let mut corrections = Vec::new();
+        if let Some(value) = self.max_tokens.and_then(|s| s.correction(asked)) {
+            change.asked.max_tokens = Some(value);
+            corrections.push((*name, value.to_string()));
+        }
+        let asked = object.number(change.body, "temperature");
+        if let Some(value) = self.temperature.and_then(|s| s.correction(asked)) {
+            corrections.push(("temperature", value.to_string()));
+        }
+        change.correct(&object, base, &corrections);
+    }
+}
+
+fn forbidden_model(model: &str) -> Forbidden {
+    Forbidden {
+        status: 403,
+        message: format!("the model {model} is not allowed for this key"),
+    }
+}
+
+/// Whether a name is meant by a rule, which may end in `*`.
+fn matches(rule: &str, name: &str) -> bool {
+    match rule.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => rule == name,
+    }
+}
+
+/// Where a number belongs that the request does not have yet.
+#[derive(Clone, Copy)]
+enum Base {
+    /// Into the scanned object.
+    Here,
+    /// Into a new object of this name at the top.
+    New(&'static str),
+}
+
+/// A request on its way to be changed.
+struct Change<'a> {
+    wire: Wire,
+    body: &'a Bytes,
+    object: Object,
+    edits: Vec<Edit>,
+    asked: Asked,
+}
+
+impl Change<'_> {
+    fn rename(&mut self, from: &str, to: &str) {
+        if self.wire == Wire::Gemini {
+            self.asked.path = self.asked.path.replacen(from, to, 1);
+        } else {
+            let quoted = serde_json::Value::from(to).to_string();
+            self.edits.push(self.object.set("model", &quoted));
+        }
+        self.asked.sent_model = Some(to.to_owned());
+        self.asked.notes.push(format!("model: {from} -> {to}"));
+    }
+
+    /// The object that has the numbers.
+    fn numbers(&self) -> (Object, Base) {
+        if self.wire != Wire::Gemini {
+            return (self.object.clone(), Base::Here);
+        }
+        let range = self.object.find("generationConfig");
+        let range = range.or_else(|| self.object.find("generation_config"));
+        let inner = range.and_then(|range| Object::scan(self.body, range, GEMINI_NAMES));
+        match inner {
+            Some(inner) => (inner, Base::Here),
+            None => (Object::default(), Base::New("generationConfig")),
+        }
+    }
+
+    fn correct(&mut self, object: &Object, base: Base, corrections: &[(&str, String)]) {
+        for (name, value) in corrections {
+            let was = object.find(name).map(|range| &self.body[range]);
+            let was = was.map_or("unset".into(), String::from_utf8_lossy);
+            self.asked.notes.push(format!("{name}: {was} -> {value}"));
+        }
+        match base {
+            Base::Here => {
+                let edits = corrections
+                    .iter()
+                    .map(|(name, value)| object.set(name, value));
+                self.edits.extend(edits);
+            }
+            Base::New(_) if corrections.is_empty() => {}
+            Base::New(outer) => {
+                let member = |(name, value): &(&str, String)| format!("\"{name}\":{value}");
+                let members: Vec<String> = corrections.iter().map(member).collect();
+                let inner = format!("{{{}}}", members.join(","));
+                self.edits.push(self.object.set(outer, &inner));
+            }
+        }
+    }
+
+    /// Chat completions tell the usage of a stream only if asked to.
+    fn ask_for_usage(&mut self) {
+        if self.wire != Wire::OpenAiChat || !self.asked.stream {
+            return;
+        }
+        let options = self.object.find("stream_options");
+        let inner = options
+            .clone()
+            .and_then(|range| Object::scan(self.body, range, &["include_usage"]));
+        let edit = match (&inner, options) {
+            (Some(inner), Some(_)) if inner.is_true(self.body, "include_usage") => return,
+            (Some(inner), Some(_)) => inner.set("include_usage", "true"),
+            _ => self
+                .object
+                .set("stream_options", "{\"include_usage\":true}"),
+        };
+        self.edits.push(edit);
+        self.asked
+            .notes
+            .push("stream_options.include_usage: added".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::{HeaderMap, Method};
+
+    use super::*;
+    use crate::wire::route;
+
+    fn run(policy: &Policy, path: &str, body: &str) -> Result<(String, Asked), Forbidden> {
+        let route = route(&Method::POST, path, &HeaderMap::new()).unwrap();
+        let asked = policy.apply(&route, Bytes::copy_from_slice(body.as_bytes()))?;
+        Ok((String::from_utf8(asked.body.to_vec()).unwrap(), asked))
+    }
+
+    #[test]
+    fn without_a_policy_not_a_byte_changes() {
+        let body = "{ \"model\" :\"m\", \"messages\":[ ], \"max_tokens\": 7 }";
+        let (sent, asked) = run(&Policy::default(), "/v1/messages", body).unwrap();
+        assert_eq!(sent, body);
+        assert_eq!(
+            (asked.model.as_deref(), asked.max_tokens),
+            (Some("m"), Some(7))
+        );
+        assert!(asked.notes.is_empty());
+    }
+
+    #[test]
+    fn temperature_and_length_are_set_and_clamped_on_every_wire() {
+        let policy = Policy {
+            temperature: Some(Setting::Set(0.5)),
+            max_tokens: Some(Setting::AtMost(100)),
+            ..Policy::default()
+        };
+        let cases = [
+            (
+                "/v1/messages",
+                r#"{"model":"m","max_tokens":900,"temperature":1}"#,
+                r#"{"model":"m","max_tokens":100,"temperature":0.5}"#,
+            ),
+            (
+                "/v1/messages",
+                r#"{"max_tokens":9,"temperature":0.5}"#,
+                r#"{"max_tokens":9,"temperature":0.5}"#,
+            ),
+            (
+                "/v1/chat/completions",
+                r#"{"max_tokens":900,"temperature":0.5}"#,
+                r#"{"max_tokens":100,"temperature":0.5}"#,
+            ),
+            (
+                "/v1/responses",
+                r#"{"temperature":0.5,"max_output_tokens":900}"#,
+                r#"{"temperature":0.5,"max_output_tokens":100}"#,
+            ),
+            (
+                "/v1beta/models/g:generateContent",
+                r#"{"generationConfig":{"temperature":2,"maxOutputTokens":5}}"#,
+                r#"{"generationConfig":{"temperature":0.5,"maxOutputTokens":5}}"#,
+            ),
+        ];
+        for (path, body, expected) in cases {
+            assert_eq!(run(&policy, path, body).unwrap().0, expected, "{path}");
+        }
+        let (sent, asked) = run(&policy, "/v1/messages", r#"{"model":"m"}"#).unwrap();
+        let sent: serde_json::Value = serde_json::from_str(&sent).unwrap();
+        assert_eq!(
+            (&sent["max_tokens"], &sent["temperature"]),
+            (&100.into(), &0.5.into())
+        );
+        assert_eq!(
+            asked.notes,
+            ["max_tokens: unset -> 100", "temperature: unset -> 0.5"]
+        );
+    }
+
+    #[test]
+    fn gemini_gets_a_config_when_it_has_none() {
+        let policy = Policy {
+            temperature: Some(Setting::Set(0.0)),
+            ..Policy::default()
+        };
+        let (sent, _) = run(&policy, "/models/g:generateContent", r#"{"contents":[]}"#).unwrap();
+        assert_eq!(
+            sent,
+            r#"{"generationConfig":{"temperature":0},"contents":[]}"#
+        );
+    }
+
+    #[test]
+    fn a_model_is_renamed_in_body_or_path() {
+        let policy = Policy {
+            rename: vec![("old*".to_owned(), "new".to_owned())],
+            models: vec!["new".to_owned()],
+            ..Policy::default()
+        };
+        let (sent, asked) = run(&policy, "/v1/messages", r#"{"model":"old-1"}"#).unwrap();
+        assert_eq!(sent, r#"{"model":"new"}"#);
+        assert_eq!(asked.effective_model(), Some("new"));
+        let (_, asked) = run(&policy, "/models/old:generateContent", "{}").unwrap();
+        assert_eq!(asked.path, "/v1beta/models/new:generateContent");
+    }
+
+    #[test]
+    fn a_model_that_is_not_allowed_cannot_sneak_in() {
+        let policy = Policy {
+            models: vec!["good*".to_owned()],
+            ..Policy::default()
+        };
+        assert!(run(&policy, "/v1/messages", r#"{"model":"good-1"}"#).is_ok());
+        for body in [
+            r#"{"model":"bad"}"#,
+            r#"{"mod\u0065l":"bad"}"#,
+            r#"{"model":"bad","model":"good"}"#,
+            r#"{"messages":[]}"#,
+            "[]",
+        ] {
+            assert!(run(&policy, "/v1/messages", body).is_err(), "{body}");
+        }
+        assert_eq!(
+            run(&policy, "/models/bad:generateContent", "{}")
+                .unwrap_err()
+                .status,
+            403
+        );
+    }
+
+    #[test]
+    fn usage_is_asked_for_where_a_chat_stream_leaves_it_out() {
+        let plain = Policy::default();
+        let path = "/v1/chat/completions";
+        let (sent, asked) = run(&plain, path, r#"{"stream":true}"#).unwrap();
+        assert_eq!(
+            sent,
+            r#"{"stream_options":{"include_usage":true},"stream":true}"#
+        );
+        assert_eq!(asked.notes, ["stream_options.include_usage: added"]);
+        let off = r#"{"stream":true,"stream_options":{"include_usage":false}}"#;
+        assert_eq!(
+            run(&plain, path, off).unwrap().0,
+            off.replace("false", "true")
+        );
+        for same in [r#"{"stream":false}"#, &off.replace("false", "true")] {
+            assert_eq!(run(&plain, path, same).unwrap().0, same);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! What tokens cost: dated prices with their source, in whole nano-dollars. Unknown stays unknown.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tokens::Tokens;
+
+/// An amount in nano-dollars.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct NanoUsd(pub i64);
+
+impl NanoUsd {
+    /// An amount in dollars, rounded once to the nano-dollar.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a cast from a float saturates"
+    )]
+    pub fn from_usd(usd: f64) -> Self {
+        Self((usd * 1e9).round() as i64)
+    }
+
+    /// The sum, which never wraps.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, which never wraps.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+/// The prices of some models, in USD per million tokens, as a price file has them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// The models' names, without dates and providers.
+    pub models: Vec<String>,
+    /// Who says so.
+    pub source: String,
+    /// When it was looked up, as `YYYY-MM-DD`.
+    pub checked: String,
+    /// Input that is not cached.
+    pub input: f64,
+    /// Output, reasoning included.
+    pub output: f64,
+    /// Input read from the cache: as dear as input unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+    /// Input written to the cache for five minutes: as dear as input unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_5m: Option<f64>,
+    /// Input written to the cache for an hour: as dear as for five minutes unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<f64>,
+    /// Other prices for calls with a long prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long: Option<LongPrice>,
+}
+
+/// Prices that hold for the whole of a call whose prompt is longer than `above`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongPrice {
+    /// The longest prompt, in tokens, that the other prices hold for.
+    pub above: u64,
+    /// Input that is not cached.
+    pub input: f64,
+    /// Output, reasoning included.
+    pub output: f64,
+    /// Input read from the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+}
+
+/// A file of prices.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceFile {
+    #[serde(default)]
+    about: String,
+    prices: Vec<Price>,
+}
+
+/// Why prices cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PriceError {
+    /// Not a price file.
+    #[error("not a file of prices")]
+    Unreadable {
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A price that is no amount.
+    #[error("the price of {model} is no amount of money")]
+    NoAmount {
+        /// The first model of the entry.
+        model: String,
+    },
+}
+
+/// Nano-dollars per million tokens.
+#[derive(Debug, Clone, Copy)]
+struct Rates {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write_5m: u64,
+    cache_write_1h: u64,
+}
+
+impl Rates {
+    fn of(&self, tokens: &Tokens) -> NanoUsd {
+        let parts = [
+            (tokens.input, self.input),
+            (tokens.output, self.output),
+            (tokens.cache_read, self.cache_read),
+            (tokens.cache_write_5m, self.cache_write_5m),
+            (tokens.cache_write_1h, self.cache_write_1h),
+        ];
+        let sum: u128 = parts
+            .iter()
+            .map(|(n, rate)| u128::from(*n) * u128::from(*rate))
+            .sum();
+        NanoUsd(i64::try_from((sum + 500_000) / 1_000_000).unwrap_or(i64::MAX))
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    price: Arc<Price>,
+    rates: Rates,
+    long: Option<(u64, Rates)>,
+}
+
+/// All known prices.
+#[derive(Debug)]
+pub struct Prices {
+    by_model: HashMap<String, Arc<Entry>>,
+}
+
+impl Prices {
+    /// The prices that come with this program.
+    pub fn built_in() -> Self {
+        let mut prices = Self {
+            by_model: HashMap::new(),
+        };
+        prices
+            .add_file(include_str!("prices.json"))
+            .expect("the built-in prices are checked by a test");
+        prices
+    }
+
+    /// Adds the prices of a file's text. They win over those that were there before.
+    pub fn add_file(&mut self, text: &str) -> Result<(), PriceError> {
+        let file: PriceFile =
+            serde_json::from_str(text).map_err(|source| PriceError::Unreadable { source })?;
+        file.prices
+            .into_iter()
+            .try_for_each(|price| self.add(price))
+    }
+
+    /// Adds one price. It wins over those that were there before.
+    pub fn add(&mut self, price: Price) -> Result<(), PriceError> {
+        let broken = || PriceError::NoAmount {
+            model: price.models.first().cloned().unwrap_or_default(),
+        };
+        let (rates, long) = rates_of(&price).ok_or_else(broken)?;
+        let price = Arc::new(price);
+        let entry = Arc::new(Entry {
+            price: Arc::clone(&price),
+            rates,
+            long,
+        });
+        for model in &price.models {
+            self.by_model.insert(model.clone(), Arc::clone(&entry));
+        }
+        Ok(())
+    }
+
+    /// The price of a model, if there is one under this name, or under it without provider and date.
+    pub fn find(&self, model: &str) -> Option<&Price> {
+        self.entry(model).map(|entry| &*entry.price)
+    }
+
+    /// What these tokens of one call cost. `None` for a model without a price.
+    pub fn cost(&self, model: &str, tokens: &Tokens) -> Option<NanoUsd> {
+        let entry = self.entry(model)?;
+        let rates = match &entry.long {
+            Some((above, long)) if tokens.prompt() > *above => long,
+            _ => &entry.rates,
+        };
+        Some(rates.of(tokens))
+    }
+
+    /// The most that a call may cost with a prompt and an answer of up to so many tokens.
+    pub(crate) fn at_most(&self, model: &str, prompt: u64, output: u64) -> Option<NanoUsd> {
+        let fresh = Tokens {
+            input: prompt,
+            output,
+            ..Tokens::default()
+        };
+        let cached = Tokens {
+            cache_write_5m: prompt,
+            output,
+            ..Tokens::default()
+        };
+        Some(self.cost(model, &fresh)?.max(self.cost(model, &cached)?))
+    }
+
+    /// All prices, by model.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Price)> {
+        let mut all: Vec<_> = self.by_model.iter().collect();
+        all.sort_by_key(|(model, _)| *model);
+        all.into_iter()
+            .map(|(model, entry)| (model.as_str(), &*entry.price))
+    }
+
+    fn entry(&self, model: &str) -> Option<&Entry> {
+        let found = self.by_model.get(model).or_else(|| {
+            let plain = plain_name(model);
+            self.by_model.get(plain)
+        });
+        found.map(|entry| &**entry)
+    }
+}
+
+/// A model's name without its provider, context marker and date: `anthropic/claude-x-20250101[1m]` is
+/// `claude-x`.
+fn plain_name(model: &str) -> &str {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = name.split('[').next().unwrap_or(name);
+    let name = name.strip_suffix("-latest").unwrap_or(name);
+    let digits =
+        |part: &str, count| part.len() == count && part.bytes().all(|b| b.is_ascii_digit());
+    if let Some((rest, date)) = name.rsplit_once('-')
+        && digits(date, 8)
+    {
+        return rest;
+    }
+    let mut parts = name.rsplitn(4, '-');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(day), Some(month), Some(year), Some(rest))
+            if digits(day, 2) && digits(month, 2) && digits(year, 4) =>
+        {
+            rest
+        }
+        _ => name,
+    }
+}
+
+fn rates_of(price: &Price) -> Option<(Rates, Option<(u64, Rates)>)> {
+    let write_5m = price.cache_write_5m.unwrap_or(price.input);
+    let rates = Rates {
+        input: nano(price.input)?,
+        output: nano(price.output)?,
+        cache_read: nano(price.cache_read.unwrap_or(price.input))?,
+        cache_write_5m: nano(write_5m)?,
+        cache_write_1h: nano(price.cache_write_1h.unwrap_or(write_5m))?,
+    };
+    let Some(long) = &price.long else {
+        return Some((rates, None));
+    };
+    let long_rates = Rates {
+        input: nano(long.input)?,
+        output: nano(long.output)?,
+        cache_read: nano(long.cache_read.unwrap_or(long.input))?,
+        cache_write_5m: nano(long.input)?,
+        cache_write_1h: nano(long.input)?,
+    };
+    Some((rates, Some((long.above, long_rates))))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be finite and not negative; a cast saturates"
+)]
+fn nano(usd: f64) -> Option<u64> {
+    (usd.is_finite() && usd >= 0.0).then(|| (usd * 1e9).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(model: &str, tokens: Tokens) -> Option<i64> {
+        Prices::built_in().cost(model, &tokens).map(|nano| nano.0)
+    }
+
+    #[test]
+    fn every_built_in_price_has_a_source_and_a_date() {
+        let prices = Prices::built_in();
+        assert!(prices.iter().count() > 20);
+        for (model, price) in prices.iter() {
+            assert!(!price.source.is_empty(), "{model}");
+            assert!(
+                price.checked.parse::<jiff::civil::Date>().is_ok(),
+                "{model}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_model_that_agents_default_to_has_a_price() {
+        let prices = Prices::built_in();
+        for model in [
+            "claude-opus-4-8[1m]",
+            "claude-opus-4-8",
+            "claude-sonnet-4-5-20250929",
+            "claude-haiku-4-5-20251001",
+            "anthropic/claude-sonnet-4-5",
+            "openai/gpt-4o",
+            "gpt-4o-2024-08-06",
+            "gpt-5.1",
+            "gpt-5.5",
+            "gemini-2.5-pro",
+            "gemini-2.5-flash",
+            "gemini-2.5-flash-lite",
+            "models/gemini-2.5-pro",
+        ] {
+            assert!(prices.find(model).is_some(), "{model}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_own_price() {
+        let tokens = Tokens {
+            input: 1,
+            output: 10,
+            cache_read: 100,
+            cache_write_5m: 1000,
+            cache_write_1h: 10_000,
+            reasoning: 5,
+        };
+        let expected = 3_000 + 10 * 15_000 + 100 * 300 + 1000 * 3_750 + 10_000 * 6_000;
+        assert_eq!(cost("claude-sonnet-4-5", tokens), Some(expected));
+    }
+
+    #[test]
+    fn a_long_prompt_has_the_long_price_for_all_of_it() {
+        let of = |input| Tokens {
+            input,
+            ..Tokens::default()
+        };
+        assert_eq!(cost("gemini-2.5-pro", of(200_000)), Some(250_000_000));
+        assert_eq!(cost("gemini-2.5-pro", of(200_001)), Some(500_002_500));
+    }
+
+    #[test]
+    fn an_unknown_model_has_no_price_and_a_similar_name_does_not_help() {
+        assert_eq!(cost("claude-sonnet-9", Tokens::default()), None);
+        assert_eq!(cost("gpt-5.5-superb", Tokens::default()), None);
+        assert_eq!(cost("gpt-4o-2024", Tokens::default()), None);
+    }
+
+    #[test]
+    fn a_users_price_wins_and_nonsense_is_refused() {
+        let mut prices = Prices::built_in();
+        let own = r#"{"prices":[{"models":["gpt-4o","m"],"source":"us","checked":"2026-01-01",
+            "input":0.0375,"output":1}]}"#;
+        prices.add_file(own).unwrap();
+        let tokens = Tokens {
+            input: 2,
+            output: 1,
+            ..Tokens::default()
+        };
+        assert_eq!(prices.cost("m", &tokens), Some(NanoUsd(1075)));
+        assert_eq!(prices.find("gpt-4o").unwrap().source, "us");
+        let negative = own.replace("0.0375", "-1");
+        assert!(prices.add_file(&negative).is_err());
+        assert!(prices.add_file("{\"prizes\":[]}").is_err());
+    }
+}

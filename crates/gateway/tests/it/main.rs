@@ -1,0 +1,14 @@
+//! The gateway from outside: raw bytes in, raw bytes out, an upstream that can be told anything.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+mod budgets;
+mod cassettes;
+mod metering;
+mod passing;
+mod policies;
+mod proxy;
+mod rough;
+mod scripts;
+mod secrets;
+mod support;

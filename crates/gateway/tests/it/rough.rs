@@ -1,0 +1,175 @@
+//! Clients that are slow, rude or many.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use proctor_gateway::{Answer, HttpUpstream, KeySpec, Script, ScriptedModel, Usage};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::*;
+
+#[test]
+fn oversized_heads_and_bodies_are_refused() {
+    let fake = Fake::says(json_reply("{}"));
+    let gateway = gateway(&fake.upstream());
+    let key = mint(&gateway);
+    let mut client = connect(&gateway);
+    let long = "x".repeat(100 << 10);
+    // The gateway may hang up before everything is sent.
+    let _ = write!(
+        client,
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-long: {long}\r\n\r\n"
+    );
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 431");
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n",
+        key.expose(),
+        65 << 20
+    );
+    let mut client = connect(&gateway);
+    client.write_all(head.as_bytes()).unwrap();
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    assert!(fake.seen().is_empty());
+}
+
+#[test]
+fn a_body_of_many_megabytes_arrives_whole() {
+    let fake = Fake::says(json_reply("{}"));
+    let gateway = gateway(&fake.upstream());
+    let key = mint(&gateway);
+    let body = format!("{{\"model\":\"m\",\"x\":\"{}\"}}", "ab".repeat(10 << 20));
+    assert_eq!(ask_message(&gateway, &key, &body).status, 200);
+    assert_eq!(fake.seen()[0].body, body.as_bytes());
+}
+
+#[test]
+fn slow_senders_do_not_keep_others_waiting() {
+    let fake = Fake::says(json_reply("{}"));
+    let gateway = gateway(&fake.upstream());
+    let key = mint(&gateway);
+    let slow: Vec<_> = (0..200)
+        .map(|_| {
+            let mut client = connect(&gateway);
+            client
+                .write_all(b"POST /v1/messages HTTP/1.1\r\nx-slow: ")
+                .unwrap();
+            client
+        })
+        .collect();
+    let began = Instant::now();
+    assert_eq!(ask_message(&gateway, &key, "{}").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(10));
+    drop(slow);
+}
+
+#[test]
+fn a_gateway_that_stops_ends_every_call() {
+    let model = ScriptedModel::start_blocking(Script::new([Answer::hang()])).unwrap();
+    let gateway = gateway(&HttpUpstream::new(model.url(), None));
+    let key = mint(&gateway);
+    let mut client = connect(&gateway);
+    write!(
+        client,
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-length: 13\r\n\r\n{{\"model\":\"m\"}}",
+        key.expose()
+    )
+    .unwrap();
+    let began = Instant::now();
+    while model.requests().is_empty() {
+        assert!(began.elapsed() < DEADLINE);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let began = Instant::now();
+    gateway.shutdown();
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    let mut rest = Vec::new();
+    // Closed or reset: both are an end.
+    let _ = client.read_to_end(&mut rest);
+    assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_keys_streams_end_and_are_in_its_account() {
+    let script = Script::new([Answer::text("x".repeat(400_000)).pace_ms(50)]);
+    let model = ScriptedModel::start(script).await.unwrap();
+    let gateway = gateway(&HttpUpstream::new(model.url(), None));
+    let key = mint(&gateway);
+    let mut client = tokio::net::TcpStream::connect(gateway.address())
+        .await
+        .unwrap();
+    let body = r#"{"model":"m","stream":true}"#;
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n{body}",
+        key.expose(),
+        body.len()
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    let mut part = [0; 64];
+    client.read_exact(&mut part).await.unwrap();
+    let ledger = gateway.revoke(&key).await.unwrap();
+    assert_eq!((ledger.calls.len(), ledger.totals.calls_cut), (1, 1));
+    let mut rest = Vec::new();
+    let _ = tokio::time::timeout(DEADLINE, client.read_to_end(&mut rest))
+        .await
+        .unwrap();
+}
+
+/// Memory that this process uses now, in bytes.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_streams_at_once_are_served_and_metered_in_flat_memory() {
+    const STREAMS: u64 = 1000;
+    let usage = Usage {
+        input: 3,
+        output: 5,
+        ..Usage::default()
+    };
+    let answer = Answer::text("word ".repeat(40))
+        .pace_ms(60)
+        .usage(usage)
+        .forever();
+    let model = ScriptedModel::start(Script::new([answer])).await.unwrap();
+    let gateway = std::sync::Arc::new(gateway(&HttpUpstream::new(model.url(), None)));
+    let key = gateway.mint(KeySpec::default()).unwrap();
+    let body = r#"{"model":"claude-sonnet-4-5","stream":true,"messages":[]}"#;
+    let request = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        key.expose(),
+        body.len()
+    );
+    let before = memory();
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..STREAMS {
+        let (address, request) = (gateway.address(), request.clone());
+        clients.spawn(async move {
+            let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            assert!(String::from_utf8_lossy(&answer).contains("message_stop"));
+        });
+    }
+    let mut most = 0;
+    while let Some(client) = clients.join_next().await {
+        client.unwrap();
+        most = most.max(memory());
+    }
+    let grown = most.saturating_sub(before);
+    // Clients, gateway and upstream together: less than 150 KB for each stream.
+    assert!(grown < STREAMS * 150_000, "{grown} bytes more");
+    let ledger = ledger_when(&gateway, &key, |ledger| ledger.totals.calls == STREAMS);
+    assert_eq!(ledger.totals.usage.input, 3 * STREAMS);
+    assert_eq!(ledger.totals.usage.output, 5 * STREAMS);
+    assert_eq!(ledger.totals.calls_cut, 0);
+}
