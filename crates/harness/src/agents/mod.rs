@@ -1,16 +1,25 @@
 //! The agents that Proctor can drive: one file (or folder) each, and this list.
 
 mod claude_code;
+mod codex;
 mod command;
+mod fault;
 mod null;
+mod options;
 mod oracle;
 mod plain;
+#[cfg(test)]
+mod recorded;
+mod tokens;
+mod transcript;
+mod verdict;
 
 use crate::agent::Adapter;
 
 /// Every adapter there is, in the order in which `backend: auto` tries those with a CLI.
 pub static ADAPTERS: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
+    &codex::Codex,
     &command::Command,
     &oracle::Oracle,
     &null::Null,
