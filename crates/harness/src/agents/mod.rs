@@ -4,10 +4,12 @@ mod claude_code;
 mod codex;
 mod command;
 mod fault;
+mod gemini_cli;
 mod null;
 mod options;
 mod oracle;
 mod plain;
+mod qwen_code;
 #[cfg(test)]
 mod recorded;
 mod tokens;
@@ -20,6 +22,8 @@ use crate::agent::Adapter;
 pub static ADAPTERS: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
     &codex::Codex,
+    &gemini_cli::GeminiCli,
+    &qwen_code::QwenCode,
     &command::Command,
     &oracle::Oracle,
     &null::Null,
