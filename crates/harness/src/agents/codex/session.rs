@@ -132,7 +132,7 @@ impl CodexSession {
             ("reasoning", Stage::Over) => think(host, said, None),
             ("agent_message" | "reasoning", Stage::Begun) => {}
             _ => match tool(kind, item) {
-                Some((name, arguments)) => self.tool(item, &name, &arguments, stage, host),
+                Some(tool) => self.tool(item, &tool, stage, host),
                 None => self.transcript.counts.unknown_events += 1,
             },
         }
@@ -142,8 +142,7 @@ impl CodexSession {
     fn tool(
         &mut self,
         item: &Value,
-        name: &str,
-        arguments: &Value,
+        (name, arguments): &(String, Value),
         stage: Stage,
         host: &mut dyn SessionHost,
     ) {

@@ -239,7 +239,7 @@ fn the_gateway_is_a_provider_in_its_config() {
             ("OPENAI_API_KEY", "real"),
             ("OPENAI_BASE_URL", "http://elsewhere/v1"),
         ],
-        endpoint: gateway(),
+        endpoint: Some(gateway()),
         ..Start::default()
     };
     let launch = start.launch(&Codex, &json!({"prompt": "x"})).unwrap();

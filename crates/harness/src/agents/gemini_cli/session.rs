@@ -213,11 +213,13 @@ pub(in super::super) fn fault(message: &str) -> ApiFault {
             message: text(&json, "/error/message").unwrap_or(first).to_owned(),
         };
     }
-    let status = first.get(..4).filter(|start| start.ends_with(' '));
-    let status = status.and_then(|start| start.trim_end().parse().ok());
+    let told = first.split_once(' ').and_then(|(status, rest)| {
+        let status: u64 = status.parse().ok()?;
+        (400..600).contains(&status).then_some((status, rest))
+    });
     ApiFault {
-        status: status.filter(|status| (400..600).contains(status)),
-        message: first.to_owned(),
+        status: told.map(|(status, _)| status),
+        message: told.map_or(first, |(_, rest)| rest).to_owned(),
     }
 }
 

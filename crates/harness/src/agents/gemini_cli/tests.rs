@@ -178,7 +178,7 @@ fn it_is_launched_with_every_tool_and_the_prompt_on_standard_input() {
 fn the_gateway_comes_by_environment_and_a_login_without_a_key() {
     let config = json!({"prompt": "x"});
     let start = Start {
-        endpoint: gateway(),
+        endpoint: Some(gateway()),
         ..Start::default()
     };
     assert_snapshot!(shown_launch(&start.launch(&GeminiCli, &config).unwrap()), @r#"

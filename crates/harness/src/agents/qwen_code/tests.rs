@@ -187,7 +187,7 @@ fn it_is_launched_with_every_tool_and_the_prompt_as_a_message() {
 #[test]
 fn the_gateway_comes_by_the_variables_of_the_wire() {
     let start = Start {
-        endpoint: gateway(),
+        endpoint: Some(gateway()),
         ..Start::default()
     };
     let at = |auth_type: &str, name: &str| {
