@@ -2,16 +2,29 @@
 
 mod adapter;
 pub mod claude_code;
+mod codex;
 mod command;
+mod fault;
+mod gemini_cli;
 mod null;
+mod options;
 mod oracle;
 mod plain;
+mod qwen_code;
+#[cfg(test)]
+mod recorded;
+mod tokens;
+mod transcript;
+mod verdict;
 
 use crate::agent::Adapter;
 
 /// Every adapter there is, in the order in which `backend: auto` tries those with a CLI.
 pub static ADAPTERS: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
+    &codex::Codex,
+    &gemini_cli::GeminiCli,
+    &qwen_code::QwenCode,
     &command::Command,
     &adapter::AdapterScript,
     &oracle::Oracle,
