@@ -113,6 +113,13 @@ pub struct Cli {
     pub credential_env: &'static [&'static str],
     /// Login files below HOME that come in when no credential variable is set.
     pub credential_files: &'static [&'static str],
+    /// Variables that name a folder for what the CLI unpacks or downloads at its first start
+    /// and never changes after that. All trials get the same folder of this machine's cache,
+    /// so that it is filled once and not for every HOME; a container gets it read-only.
+    pub shared_caches: &'static [&'static str],
+    /// How long it may take to tell its version and options. What takes longer counts as
+    /// unknown: a program that hangs must not hold up the trial, whose own limit has not begun.
+    pub probe_limit: Duration,
     /// The code for "not installed" in the log.
     pub not_found_code: &'static str,
     /// The code for "not authenticated" in the log.
@@ -121,6 +128,19 @@ pub struct Cli {
     pub timeout_code: &'static str,
     /// The code for "output was cut" in the log.
     pub truncated_code: &'static str,
+}
+
+/// How long a CLI that starts at once may take to tell about itself: the real ones answer in
+/// half a second.
+pub const PROBE_LIMIT: Duration = Duration::from_secs(3);
+
+/// Where the models are reached, instead of their makers' own addresses.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Such as `http://127.0.0.1:4000`: no path, no slash at the end.
+    pub base_url: String,
+    /// The key that is good there.
+    pub key: String,
 }
 
 /// What was found out about an installed CLI.
@@ -194,6 +214,8 @@ pub struct LaunchContext<'a> {
     pub reference: Option<&'a Utf8Path>,
     /// Definitions found in `definitions_folder`: name to Markdown text.
     pub definitions: &'a BTreeMap<String, String>,
+    /// Where the models are, when not at their makers'.
+    pub endpoint: Option<&'a Endpoint>,
 }
 
 /// What to run.
@@ -204,6 +226,9 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// Files to write before the start.
     pub files: Vec<(Utf8PathBuf, Vec<u8>)>,
+    /// Files that the agent leaves behind and that the session reads after the end: some
+    /// CLIs tell only there what they used.
+    pub collect: Vec<Utf8PathBuf>,
     /// What goes to standard input.
     pub input: Input,
     /// What standard output is.

@@ -12,14 +12,10 @@ use proctor_process::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent::{AuthCheck, Cli, Installed},
+    agent::{AuthCheck, Cli, Installed, PROBE_LIMIT},
     host::Host,
     tree,
 };
-
-/// The real CLIs answer in half a second. What takes longer counts as unknown: a program that
-/// hangs must not hold up the trial, whose own limit has not begun yet.
-const PROBE_LIMIT: Duration = Duration::from_secs(3);
 
 /// An entry of the cache; it holds while the binary is the same.
 #[derive(Serialize, Deserialize)]
@@ -44,11 +40,12 @@ pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
     }
     let home = tempfile::tempdir_in(&host.temp).ok()?;
     let home = Utf8Path::from_path(home.path())?;
-    let env = host.clean_env(home);
-    let (version, help) = tokio::join!(
-        ask(&path, cli.version_args, &env, home),
-        ask(&path, cli.help_args, &env, home),
-    );
+    let mut env = host.clean_env(home);
+    env.extend(shared_caches(cli, host));
+    let ask = async |args| ask(&path, args, (&env, home), cli.probe_limit).await;
+    // One after the other: the first start of some fills a cache that the second one uses.
+    let version = ask(cli.version_args).await;
+    let help = ask(cli.help_args).await;
     let installed = Installed {
         version: version.as_deref().and_then(version_in),
         help: help.filter(|text| is_help(text)).unwrap_or_default(),
@@ -70,7 +67,8 @@ pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
 /// The version of git, which makes every workspace; `None` when it is not installed.
 pub async fn git(host: &Host) -> Option<Installed> {
     let path = host.find_program("git")?;
-    let version = ask(&path, &["--version"], &host.env, &host.cwd).await;
+    let here = (&host.env, host.cwd.as_path());
+    let version = ask(&path, &["--version"], here, PROBE_LIMIT).await;
     Some(Installed {
         version: version.as_deref().and_then(version_in),
         help: String::new(),
@@ -89,27 +87,42 @@ pub async fn auth_check(
     if !installed.has_command(command) {
         return None;
     }
-    let output = run(&installed.path, cli.auth_args, env, cwd).await?;
+    let output = run(&installed.path, cli.auth_args, (env, cwd), cli.probe_limit).await?;
     Some(AuthCheck {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
     })
 }
 
+/// The variables that lead a CLI to what all trials share, for every host that keeps a cache.
+pub fn shared_caches(cli: &Cli, host: &Host) -> BTreeMap<String, String> {
+    let folder = host.cache.as_ref().map(|cache| cache.join(cli.program));
+    let folder = folder.filter(|folder| fs::create_dir_all(folder).is_ok());
+    let variables = cli.shared_caches.iter().copied();
+    folder.map_or_else(BTreeMap::new, |folder| {
+        variables
+            .map(|name| (name.to_owned(), folder.to_string()))
+            .collect()
+    })
+}
+
+/// The environment and the folder that a program is asked in.
+type Place<'a> = (&'a BTreeMap<String, String>, &'a Utf8Path);
+
 async fn ask(
     program: &Utf8Path,
     args: &[&str],
-    env: &BTreeMap<String, String>,
-    cwd: &Utf8Path,
+    place: Place<'_>,
+    limit: Duration,
 ) -> Option<String> {
-    let output = run(program, args, env, cwd).await?;
+    let output = run(program, args, place, limit).await?;
     (output.status == Status::Code(0)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 async fn run(
     program: &Utf8Path,
     args: &[&str],
-    env: &BTreeMap<String, String>,
-    cwd: &Utf8Path,
+    (env, cwd): Place<'_>,
+    limit: Duration,
 ) -> Option<CommandOutput> {
     let mut command = QuickCommand::new(program)
         .args(args.iter().copied())
@@ -119,7 +132,7 @@ async fn run(
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
     );
-    quick::output(command, PROBE_LIMIT).await.ok()
+    quick::output(command, limit).await.ok()
 }
 
 /// A program that does not know the option may print anything; its flags are then unknown.
@@ -130,7 +143,7 @@ fn is_help(text: &str) -> bool {
 /// The first word that looks like a version: digits and dots.
 fn version_in(text: &str) -> Option<String> {
     text.split_whitespace()
-        .map(|word| word.trim_start_matches('v'))
+        .map(|word| word.trim_start_matches('v').trim_end_matches('.'))
         .find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()))
         .map(str::to_owned)
 }
@@ -183,6 +196,7 @@ mod tests {
         for (text, expect) in [
             ("2.1.197 (Claude Code)", Some("2.1.197")),
             ("codex-cli v0.9.1\n", Some("0.9.1")),
+            ("GitHub Copilot CLI 1.0.102.\nRun", Some("1.0.102")),
             ("no version here", None),
         ] {
             assert_eq!(version_in(text).as_deref(), expect);

@@ -1,9 +1,9 @@
 //! Drives one launched agent to its end: its output goes to disk and to the session, the
 //! session's replies go back, and limits and cancellation end it.
 
-use std::time::Duration;
+use std::{io::Read as _, time::Duration};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
     Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line,
     Lines, Output, Process, Report, Status, Stdin, Stream,
@@ -26,6 +26,9 @@ const PTY_SIZE: Output = Output::Pty {
     columns: 200,
     rows: 50,
 };
+
+/// The largest file that is collected. Sessions see it whole.
+const MAX_COLLECTED: u64 = 64 << 20;
 
 /// What an agent is driven with.
 pub struct Drive<'a> {
@@ -79,6 +82,7 @@ impl Drive<'_> {
     pub async fn run(mut self, launch: Launch) -> Result<Driven, DriveError> {
         let mut capture = Capture::create(self.paths.clone(), self.capture)?;
         let deadline = launch.message_deadline;
+        let collected = launch.collect.clone();
         let command = self.command(&launch);
         let desk = Desk {
             log: self.log,
@@ -129,7 +133,7 @@ impl Drive<'_> {
             reader.desk.deliver(&mut process, self.socket.as_ref());
         };
         let ending = ending(&report);
-        let conclusion = reader.finish(&ending);
+        let conclusion = reader.finish(&collected, &ending);
         Ok(Driven {
             conclusion,
             ending,
@@ -246,7 +250,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self, ending: &Ending) -> Conclusion {
+    fn finish(mut self, collected: &[Utf8PathBuf], ending: &Ending) -> Conclusion {
         for (lines, source) in [
             (&mut self.stdout, Source::Stdout),
             (&mut self.stderr, Source::Stderr),
@@ -255,8 +259,22 @@ impl<'a> Reader<'a> {
                 hand_over(self.session.as_mut(), source, &line, &mut self.desk);
             }
         }
+        for path in collected {
+            if let Some(bytes) = collect(path) {
+                self.session.on_file(path, &bytes, &mut self.desk);
+            }
+        }
         self.session.finish(ending, &mut self.desk)
     }
+}
+
+/// A file that the agent left. It is the agent's: it may be missing, too large, or no file.
+fn collect(path: &Utf8Path) -> Option<Vec<u8>> {
+    let is_file = fs_err::symlink_metadata(path).ok()?.is_file();
+    let file = is_file.then(|| fs_err::File::open(path).ok())??;
+    let mut bytes = Vec::new();
+    file.take(MAX_COLLECTED + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= MAX_COLLECTED).then_some(bytes)
 }
 
 fn hand_over(session: &mut dyn Session, source: Source, line: &Line<'_>, desk: &mut Desk<'_>) {

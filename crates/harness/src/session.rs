@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,10 @@ pub trait Session: Send {
 
     /// A line too long to be parsed went by; it is in the raw log only.
     fn on_oversized_line(&mut self, source: Source, bytes: u64);
+
+    /// A file that `Launch::collect` names, as the agent left it: after all output was seen
+    /// and before `finish`. A file that is not there is not told of.
+    fn on_file(&mut self, _path: &Utf8Path, _bytes: &[u8], _host: &mut dyn SessionHost) {}
 
     /// The process has ended and all its output was seen.
     fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion;

@@ -97,6 +97,7 @@ impl Agent for Program {
             argv: self.settings.command.clone(),
             env,
             files: vec![(file, context.prompt.as_bytes().to_vec())],
+            collect: Vec::new(),
             input: Input::Bytes(context.prompt.as_bytes().to_vec()),
             terminal: Terminal::Pipes,
             message_deadline: None,

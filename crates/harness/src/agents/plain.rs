@@ -35,6 +35,7 @@ pub(super) fn launch(argv: &[&str], context: &LaunchContext<'_>) -> Launch {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         env: context.env.clone(),
         files: Vec::new(),
+        collect: Vec::new(),
         input: Input::Closed,
         terminal: Terminal::Pipes,
         message_deadline: None,

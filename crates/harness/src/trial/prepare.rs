@@ -79,12 +79,14 @@ impl Trial<'_> {
                 socket: socket.as_ref().map(|socket| socket.address),
                 reference: reference.as_deref(),
                 definitions: &definitions,
+                endpoint: None,
             })
             .map_err(|problem| TrialError::Launch {
                 config_file: self.plan.case.config_file().to_owned(),
                 problem,
             })?;
         for (path, bytes) in &launch.files {
+            fs::create_dir_all(path.parent().unwrap_or(path))?;
             fs::write(path, bytes)?;
         }
         Ok(Ready {
@@ -124,6 +126,7 @@ impl Trial<'_> {
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(env);
         };
+        env.extend(availability::shared_caches(cli, host));
         for name in cli.credential_env {
             if let Some(value) = host.env.get(*name) {
                 env.insert((*name).to_owned(), value.clone());

@@ -56,6 +56,7 @@ pub(super) fn launch(
     Ok(Launch {
         env: environment(config, context),
         files,
+        collect: Vec::new(),
         input: match transport {
             Transport::Control => Input::Session,
             Transport::Websocket => Input::Closed,

@@ -21,7 +21,10 @@ use serde_json::json;
 
 use self::settings::{Inherit, Resolved, Settings, Transport};
 use crate::{
-    agent::{Adapter, Agent, AuthCheck, Authentication, Cli, Launch, LaunchContext, LaunchError},
+    agent::{
+        Adapter, Agent, AuthCheck, Authentication, Cli, Launch, LaunchContext, LaunchError,
+        PROBE_LIMIT,
+    },
     config::{AgentSection, Fault, PromptSource},
     session::Session,
 };
@@ -43,6 +46,8 @@ static CLI: Cli = Cli {
         "ANTHROPIC_BASE_URL",
     ],
     credential_files: &[".claude/.credentials.json"],
+    shared_caches: &[],
+    probe_limit: PROBE_LIMIT,
     not_found_code: "CLAUDE_CLI_NOT_FOUND",
     auth_code: "CLAUDE_AUTH_FAILED",
     timeout_code: "CLAUDE_TIMEOUT",
