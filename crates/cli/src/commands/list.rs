@@ -25,7 +25,7 @@ pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
     for (title, entries) in [("Agents", agents.as_slice()), ("Evaluators", &EVALUATORS)] {
         ui::print(&format!("{title}:\n"))?;
         for (name, summary) in entries {
-            ui::print(&format!("  {name:<14}{summary}\n"))?;
+            ui::print(&format!("  {name:<16}{summary}\n"))?;
         }
     }
     Ok(Exit::Success)

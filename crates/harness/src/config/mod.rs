@@ -36,3 +36,9 @@ pub use source::Source;
 pub use suggest::unknown_name;
 pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite};
 pub use testcase::{OutputLimits, Reference, ResolvedCase, TestCase, load};
+
+/// A node from YAML, for the tests of adapters.
+#[cfg(test)]
+pub(crate) fn node_of(yaml: &str) -> Node {
+    parse::parse(yaml, parse::Format::Yaml).unwrap()
+}
