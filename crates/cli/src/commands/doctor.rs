@@ -102,10 +102,10 @@ fn show(finding: &Finding) -> std::io::Result<()> {
     };
     let version = finding.version.as_deref().unwrap_or("");
     let path = finding.path.as_deref().unwrap_or("");
-    ui::print(format!("{:<14}{state:<15}{version:<12}{path}", finding.name).trim_end())?;
+    ui::print(format!("{:<16}{state:<15}{version:<12}{path}", finding.name).trim_end())?;
     ui::print("\n")?;
     if let Some(hint) = &finding.hint {
-        ui::print(&format!("{:<14}hint: {hint}\n", ""))?;
+        ui::print(&format!("{:<16}hint: {hint}\n", ""))?;
     }
     Ok(())
 }

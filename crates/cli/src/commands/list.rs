@@ -87,7 +87,7 @@ fn list_kinds(args: &ListArgs) -> Result<Exit, CliError> {
     for (title, entries) in [("Agents", agents.as_slice()), ("Evaluators", &EVALUATORS)] {
         ui::print(&format!("{title}:\n"))?;
         for (name, summary) in entries {
-            ui::print(&format!("  {name:<14}{summary}\n"))?;
+            ui::print(&format!("  {name:<16}{summary}\n"))?;
         }
     }
     Ok(Exit::Success)

@@ -174,14 +174,22 @@ fn a_wrong_command_line_is_a_usage_error() {
 fn list_shows_agents_and_evaluators() {
     assert_snapshot!(printed(&["list"]), @"
     Agents:
-      claude-code   Claude Code, Anthropic's CLI
-      command       any program, with the prompt on its standard input
-      adapter       a shell script that drives an agent, as in Thunderdome
-      oracle        applies the reference solution: the ceiling of a task
-      null          does nothing: the floor of a task
+      claude-code     Claude Code, Anthropic's CLI
+      aider           aider: edits from the model's text, no tools
+      codex           Codex, OpenAI's CLI
+      copilot-cli     GitHub Copilot CLI
+      gemini-cli      Gemini CLI, Google's
+      mini-swe-agent  mini-swe-agent: a model and a shell
+      opencode        OpenCode, with models of any maker
+      qwen-code       Qwen Code, Alibaba's CLI
+      command         any program, with the prompt on its standard input
+      adapter         a shell script that drives an agent, as in Thunderdome
+      oracle          applies the reference solution: the ceiling of a task
+      null            does nothing: the floor of a task
     Evaluators:
-      git-diff      measures the change and checks its size and spread
-      command       runs a command in a clean copy of the result; its exit code decides
+      git-diff        measures the change and checks its size and spread
+      command         runs a command in a clean copy of the result; its exit code decides
+      expected-diff   compares the change with that of the reference solution
     ");
     let list: Value = serde_json::from_str(&printed(&["list", "--json"])).unwrap();
     assert_eq!(list["agents"][0]["name"], "claude-code");
@@ -219,20 +227,22 @@ fn doctor_tells_what_is_installed_and_what_to_do() {
         let output = context.proctor(["doctor"]).run();
         let text = shown(&context, &output.assert_code(0).stdout);
         let (git, rest) = text.split_once('\n').unwrap();
-        assert!(git.starts_with("git           installed"), "{git}");
+        assert!(git.starts_with("git             installed"), "{git}");
         assert!(git.ends_with("/git"), "{git}");
-        format!("[GIT]\n{rest}")
+        let (claude, others) = rest.split_once("\naider ").unwrap();
+        assert!(others.contains("pip install aider-chat"), "{others}");
+        format!("[GIT]\n{claude}")
     };
     assert_snapshot!(doctor(), @"
     [GIT]
-    claude-code   not installed
-                  hint: install it with: npm install -g @anthropic-ai/claude-code
+    claude-code     not installed
+                    hint: install it with: npm install -g @anthropic-ai/claude-code
     ");
     install_claude(&context, &[]);
     assert!(doctor().contains(VERSION));
     assert_snapshot!(doctor(), @"
     [GIT]
-    claude-code   ready          2.1.197     [ROOT]/bin/claude
+    claude-code     ready          2.1.197     [ROOT]/bin/claude
     ");
 }
 

@@ -1,6 +1,8 @@
 //! What the settings of all CLIs have in common: prompt and model, flags that must be listed in
 //! the installed version's help, and options of other agents that are refused by name.
 
+use std::collections::BTreeMap;
+
 use crate::{
     agent::{Installed, LaunchContext, LaunchError},
     config::{AgentSection, Fault, PromptSource, resolve_prompt},
@@ -103,15 +105,11 @@ pub(super) fn common(
         );
     }
     let model = model.or(section.model);
-    if model.is_some_and(|model| {
-        model.is_empty() || model.starts_with('-') || model.contains(char::is_whitespace)
-    }) {
-        let node = if section.config.get("model").is_some() {
-            section.config
-        } else {
-            section.node
-        };
-        faults.push(node.fault("model", "this is no name of a model"));
+    let is_name = |model: &str| {
+        !model.is_empty() && !model.starts_with('-') && !model.contains(char::is_whitespace)
+    };
+    if model.is_some_and(|model| !is_name(model)) {
+        faults.push(model_fault(section, "this is no name of a model"));
     }
     match resolve_prompt(prompt, prompt_file, section) {
         Ok(prompt) if faults.is_empty() => Ok(Common {
@@ -124,6 +122,27 @@ pub(super) fn common(
             Err(faults)
         }
     }
+}
+
+/// A complaint about the model, wherever it is written.
+pub(super) fn model_fault(section: &AgentSection<'_>, message: impl Into<String>) -> Fault {
+    let inner = section.config.get("model").is_some();
+    let node = if inner { section.config } else { section.node };
+    node.fault("model", message)
+}
+
+/// The model as `maker/name`: as it is written, or by what the names of the makers' models
+/// begin with. `google` is what Google is called. `None` when the maker is not known.
+pub(super) fn qualified(model: &str, google: &str) -> Option<String> {
+    let begins = |words: &[&str]| words.iter().any(|word| model.starts_with(word));
+    let maker = match model {
+        _ if model.contains('/') => return Some(model.to_owned()),
+        _ if begins(&["claude-"]) => "anthropic",
+        _ if begins(&["gpt-", "chatgpt-", "codex-", "o1", "o3", "o4"]) => "openai",
+        _ if begins(&["gemini-"]) => google,
+        _ => return None,
+    };
+    Some(format!("{maker}/{model}"))
 }
 
 /// A command line that is fitted to the installed version.
@@ -189,10 +208,7 @@ impl<'a> CommandLine<'a> {
 }
 
 /// Whether one of these variables has a value, and which.
-pub(super) fn key_in<'a>(
-    env: &std::collections::BTreeMap<String, String>,
-    names: &[&'a str],
-) -> Option<&'a str> {
+pub(super) fn key_in<'a>(env: &BTreeMap<String, String>, names: &[&'a str]) -> Option<&'a str> {
     let has = |name: &&&str| env.get(**name).is_some_and(|value| !value.is_empty());
     names.iter().find(has).copied()
 }

@@ -105,6 +105,11 @@ pub(super) fn number(value: &Value, pointer: &str) -> Option<u64> {
     value.pointer(pointer)?.as_u64()
 }
 
+/// The amount of dollars at a JSON pointer.
+pub(super) fn dollars(value: &Value, pointer: &str) -> Option<Usd> {
+    value.pointer(pointer)?.as_f64().and_then(Usd::from_dollars)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

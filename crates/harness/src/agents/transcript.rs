@@ -120,6 +120,13 @@ impl Transcript {
         last.push_str(timestamp);
     }
 
+    /// The agent's clock, in milliseconds of the Unix time.
+    pub(super) fn time_ms(&mut self, millis: i64) {
+        if let Ok(time) = jiff::Timestamp::from_millisecond(millis) {
+            self.time(&format!("{time:.3}"));
+        }
+    }
+
     /// Tell who runs, once it is known.
     pub(super) fn started(&self, host: &mut dyn SessionHost) {
         host.event(SessionEvent::Started {

@@ -44,3 +44,9 @@ pub use source::Source;
 pub use suggest::unknown_name;
 pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite, suite_of_folder};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
+
+/// A node from YAML, for the tests of adapters.
+#[cfg(test)]
+pub(crate) fn node_of(yaml: &str) -> Node {
+    parse::parse(yaml, parse::Format::Yaml).unwrap()
+}
