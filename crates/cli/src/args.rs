@@ -114,6 +114,12 @@ pub struct SuiteArgs {
     /// What trials in containers may reach, whatever suite and tasks say
     #[arg(long, value_enum, value_name = "NETWORK")]
     pub network: Option<NetworkArg>,
+    /// Answer the agents' calls from this file: no model is asked, and nothing is paid
+    #[arg(long, value_name = "FILE")]
+    pub model_script: Option<Utf8PathBuf>,
+    /// What all trials may spend together, in dollars
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub max_cost: Option<u64>,
     /// What the order of the trials comes from
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -126,6 +132,18 @@ pub struct SuiteArgs {
     /// Show what would run, in its order, and run nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// An amount of dollars, in nano-dollars.
+fn dollars(text: &str) -> Result<u64, String> {
+    let amount = text
+        .parse()
+        .ok()
+        .and_then(proctor_harness::usage::Usd::from_dollars)
+        .and_then(|amount| u64::try_from(amount.nanos()).ok());
+    amount
+        .filter(|nanos| *nanos > 0)
+        .ok_or_else(|| "expected an amount of dollars above 0".to_owned())
 }
 
 /// Where trials execute.

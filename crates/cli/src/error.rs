@@ -94,6 +94,9 @@ pub enum CliError {
     /// Something could not be cleaned.
     #[error(transparent)]
     Clean(#[from] CleanError),
+    /// The script of a model cannot be used.
+    #[error("the model's script cannot be read: {0}")]
+    ModelScript(String),
     /// A file is in the way.
     #[error("{path} is there already")]
     Exists {
@@ -157,7 +160,8 @@ impl CliError {
             | CliError::Check(_)
             | CliError::Suite(_)
             | CliError::Config(_)
-            | CliError::Io(_) => None,
+            | CliError::Io(_)
+            | CliError::ModelScript(_) => None,
         }
     }
 
@@ -167,6 +171,9 @@ impl CliError {
             CliError::Trial(error) | CliError::Suite(SuiteError::Trial(error))
                 if !error.is_usage() =>
             {
+                Exit::Infrastructure
+            }
+            CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)) => {
                 Exit::Infrastructure
             }
             _ => Exit::Usage,

@@ -93,7 +93,11 @@ impl Drive<'_> {
     pub async fn run(mut self, launch: Launch) -> Result<Driven, DriveError> {
         let mut capture = Capture::create(self.paths.clone(), self.capture)?;
         let deadline = launch.message_deadline;
-        let collected = launch.collect.clone();
+        let collected: Vec<Utf8PathBuf> = launch
+            .collect
+            .iter()
+            .map(|path| self.room.outside(path))
+            .collect();
         let command = self.command(&launch);
         let desk = Desk {
             log: self.log,

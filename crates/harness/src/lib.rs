@@ -16,6 +16,7 @@ mod git;
 mod glob;
 pub mod host;
 pub mod log;
+pub mod models;
 pub mod outcome;
 pub mod plan;
 pub mod providers;

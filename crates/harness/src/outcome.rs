@@ -18,6 +18,8 @@ pub enum Outcome {
     Timeout,
     /// The output limit ended the agent.
     OutputLimit,
+    /// The trial's budget was used up before the agent was done.
+    BudgetExceeded,
     /// The user or a signal ended the run.
     Interrupted,
     /// Credentials are missing or were refused.
@@ -52,12 +54,13 @@ pub enum Status {
 
 impl Outcome {
     /// Every outcome, in the order of the table in `docs/outcomes.md`.
-    pub const ALL: [Outcome; 14] = [
+    pub const ALL: [Outcome; 15] = [
         Outcome::Completed,
         Outcome::GaveUp,
         Outcome::AgentError,
         Outcome::Timeout,
         Outcome::OutputLimit,
+        Outcome::BudgetExceeded,
         Outcome::Interrupted,
         Outcome::Auth,
         Outcome::RateLimit,
@@ -101,6 +104,7 @@ impl Outcome {
             Outcome::AgentError => "agent_error",
             Outcome::Timeout => "timeout",
             Outcome::OutputLimit => "output_limit",
+            Outcome::BudgetExceeded => "budget_exceeded",
             Outcome::Interrupted => "interrupted",
             Outcome::Auth => "auth",
             Outcome::RateLimit => "rate_limit",

@@ -143,6 +143,7 @@ impl Run<'_> {
             let context = trial::Context {
                 host: self.host,
                 sandbox: &sandbox,
+                models: None,
                 run_id: &run_dir.id,
                 folder: &folder,
                 listener: &listener,

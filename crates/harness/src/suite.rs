@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, os::unix::fs::symlink, sync::Mutex, time::Durat
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use proctor_gateway::GatewayError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,7 @@ use crate::{
     control::Control,
     event::RunEvent,
     host::Host,
+    models::Models,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
     providers::{Providers, Turn},
@@ -167,6 +169,9 @@ pub enum SuiteError {
     /// There is nowhere to run.
     #[error(transparent)]
     Sandbox(#[from] EngineError),
+    /// There is no way to the models.
+    #[error("the gateway could not be started")]
+    Gateway(#[from] GatewayError),
 }
 
 /// What stops an agent: trials that would fail in the same way are not started.
@@ -219,6 +224,7 @@ impl SuiteRun<'_> {
     ) -> Result<RunSummary, SuiteError> {
         let stopped = Stopped::default();
         let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path).await?;
+        let models = Models::start(self.execution, &self.host.env)?;
         let providers = Providers::new(self.execution.providers.clone());
         let slots = Semaphore::new(self.parallel);
         let events = EventWriter::start().map_err(|source| StoreError {
@@ -236,6 +242,7 @@ impl SuiteRun<'_> {
                 run_dir,
                 stopped: &stopped,
                 sandbox: &sandbox,
+                models: models.as_ref(),
                 providers: &providers,
                 slots: &slots,
                 events: &events,
@@ -325,6 +332,7 @@ struct Job<'a> {
     run_dir: &'a RunDir,
     stopped: &'a Stopped,
     sandbox: &'a Sandbox,
+    models: Option<&'a Models>,
     providers: &'a Providers,
     slots: &'a Semaphore,
     events: &'a EventWriter,
@@ -408,6 +416,7 @@ impl Job<'_> {
         let context = trial::Context {
             host: self.run.host,
             sandbox: self.sandbox,
+            models: self.models,
             run_id: &self.run_dir.id,
             folder,
             listener: &listener,

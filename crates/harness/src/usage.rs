@@ -81,6 +81,8 @@ pub enum UsageSource {
     Text,
     /// A file that the agent left behind.
     Sidecar,
+    /// The gateway, which saw every call.
+    Gateway,
 }
 
 /// Tokens and cost. `None` is unknown.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{ResolvedSuite, Settings, load_suite, suite_of_folder},
+    config::{ResolvedSuite, SandboxKind, Settings, load_suite, read_script, suite_of_folder},
     control::Control,
     event::RunEvent,
     host::Host,
@@ -59,6 +59,17 @@ fn run_suite(
     suite.trials = options.trials.unwrap_or(suite.trials);
     if let Some(sandbox) = options.sandbox {
         suite.execution.sandbox = sandbox.into();
+    }
+    if suite.execution.sandbox == SandboxKind::Docker {
+        suite.execution.gateway.get_or_insert_default();
+    }
+    if let Some(file) = &options.model_script {
+        let script = read_script(&host.cwd.join(file)).map_err(CliError::ModelScript)?;
+        suite.execution.gateway.get_or_insert_default().script = Some(script);
+    }
+    if let Some(nanos) = options.max_cost {
+        let gateway = suite.execution.gateway.get_or_insert_default();
+        gateway.run_budget_usd = Some(nanos as f64 / 1e9);
     }
     if let Some(network) = options.network {
         suite.execution.network = Some(network.into());

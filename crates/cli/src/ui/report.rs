@@ -184,6 +184,7 @@ fn usage(usage: &Usage) -> String {
         UsageSource::ResultEvent => "the agent's own account",
         UsageSource::Messages => "added up from messages",
         UsageSource::Text => "read from text",
+        UsageSource::Gateway => "counted by the gateway",
         UsageSource::Sidecar => "from the agent's file",
     };
     let least = if usage.lower_bound { "at least " } else { "" };

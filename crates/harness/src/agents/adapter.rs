@@ -112,7 +112,8 @@ impl Agent for Script {
         env.insert("TASK_DIR".to_owned(), context.workspace.to_string());
         env.insert("TASK_DESCRIPTION".to_owned(), task.to_string());
         // Scripts read it under `set -u`; empty is no proxy.
-        env.insert("PROXY_URL".to_owned(), String::new());
+        let proxy = context.endpoint.map(|endpoint| endpoint.base_url.clone());
+        env.insert("PROXY_URL".to_owned(), proxy.unwrap_or_default());
         env.extend(self.env.clone());
         Ok(Launch {
             argv: ["sh", "-c", RUN, self.path.as_str()]
@@ -120,6 +121,7 @@ impl Agent for Script {
                 .into(),
             env,
             files: vec![(task, context.prompt.as_bytes().to_vec())],
+            collect: Vec::new(),
             input: Input::Closed,
             terminal: Terminal::Pipes,
             message_deadline: None,

@@ -1,17 +1,21 @@
-//! Where and how trials execute: `sandbox`, `limits`, `network` and `providers` of a suite.
+//! Where and how trials execute: `sandbox`, `limits`, `network`, `providers` and `gateway` of a
+//! suite.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
+use camino::Utf8Path;
+use proctor_gateway::Script;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
     error::Fault,
     node::{Node, Value},
+    parse::{self, Format},
 };
 
 /// The keys that this file reads.
-const KEYS: [&str; 4] = ["sandbox", "limits", "network", "providers"];
+const KEYS: [&str; 5] = ["sandbox", "limits", "network", "providers", "gateway"];
 
 /// Where and how trials execute.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,6 +32,52 @@ pub struct Execution {
     pub network: Option<Network>,
     /// How many trials use a provider at the same time; as many as there are when it is not here.
     pub providers: BTreeMap<String, usize>,
+    /// The gateway that agents reach models through; `None` when they do so by themselves.
+    pub gateway: Option<GatewaySettings>,
+}
+
+/// The gateway of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GatewaySettings {
+    /// What one trial may spend, in dollars.
+    pub budget_usd: Option<f64>,
+    /// How many tokens one trial may use.
+    pub budget_tokens: Option<u64>,
+    /// How many calls one trial may make.
+    pub budget_calls: Option<u64>,
+    /// What all trials may spend together, in dollars.
+    pub run_budget_usd: Option<f64>,
+    /// The models that may be asked for; all when empty.
+    pub models: Vec<String>,
+    /// The temperature of every request.
+    pub temperature: Option<f64>,
+    /// The longest answer, in tokens.
+    pub max_tokens: Option<u64>,
+    /// Who answers instead of the providers.
+    pub script: Option<Arc<Script>>,
+}
+
+/// `gateway`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GatewayAsWritten {
+    /// What one trial may spend, in dollars.
+    budget_usd: Option<f64>,
+    /// How many tokens one trial may use.
+    budget_tokens: Option<u64>,
+    /// How many calls one trial may make.
+    budget_calls: Option<u64>,
+    /// What all trials may spend together, in dollars.
+    run_budget_usd: Option<f64>,
+    /// The models that may be asked for; a `*` at the end stands for anything.
+    #[serde(default)]
+    models: Vec<String>,
+    /// The temperature of every request.
+    temperature: Option<f64>,
+    /// The longest answer, in tokens.
+    max_tokens: Option<u64>,
+    /// A file with answers, beside the suite: no model is asked and nothing is paid.
+    script: Option<String>,
 }
 
 /// The kind of sandbox.
@@ -115,7 +165,7 @@ pub(super) struct ProviderAsWritten {
 }
 
 /// Take the keys out of `root` and read them; what is wrong with them is collected.
-pub(super) fn take(root: &mut Node, faults: &mut Vec<Fault>) -> Execution {
+pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Execution {
     let mut execution = Execution::default();
     for key in KEYS {
         let Some((_, _, node)) = root.remove(key) else {
@@ -125,7 +175,8 @@ pub(super) fn take(root: &mut Node, faults: &mut Vec<Fault>) -> Execution {
             "sandbox" => sandbox(&node, &mut execution),
             "limits" => limits(&node).map(|limits| execution.limits = limits),
             "network" => network(&node).map(|network| execution.network = Some(network)),
-            _ => providers(&node).map(|providers| execution.providers = providers),
+            "providers" => providers(&node).map(|providers| execution.providers = providers),
+            _ => gateway(&node, folder).map(|gateway| execution.gateway = Some(gateway)),
         };
         if let Err(fault) = read {
             faults.push(fault);
@@ -244,6 +295,48 @@ fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
         limits.insert(name, provider.parallel);
     }
     Ok(limits)
+}
+
+fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
+    let written: GatewayAsWritten = node.read()?;
+    for (key, amount) in [
+        ("budget_usd", written.budget_usd),
+        ("run_budget_usd", written.run_budget_usd),
+    ] {
+        if amount.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
+            return Err(node.fault(key, format!("`{key}` is an amount of dollars above 0")));
+        }
+    }
+    let script = match &written.script {
+        None => None,
+        Some(file) => {
+            let script = read_script(&folder.join(file));
+            Some(script.map_err(|message| node.fault("script", message))?)
+        }
+    };
+    Ok(GatewaySettings {
+        budget_usd: written.budget_usd,
+        budget_tokens: written.budget_tokens,
+        budget_calls: written.budget_calls,
+        run_budget_usd: written.run_budget_usd,
+        models: written.models,
+        temperature: written.temperature,
+        max_tokens: written.max_tokens,
+        script,
+    })
+}
+
+/// A file with the answers of a scripted model.
+pub fn read_script(path: &Utf8Path) -> Result<Arc<Script>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let root = parse::parse(&text, Format::Yaml).map_err(|faults| {
+        let first = faults.first().map_or("", |fault| fault.message.as_str());
+        format!("{path}: {first}")
+    })?;
+    let script: Script = root
+        .read()
+        .map_err(|fault| format!("{path}: {}", fault.message))?;
+    Ok(Arc::new(script))
 }
 
 /// What only containers can hold to is refused without them: a setting that does nothing would

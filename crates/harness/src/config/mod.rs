@@ -28,7 +28,9 @@ mod toml;
 pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};
 pub use evaluator::EvaluatorSpec;
-pub use execution::{Execution, Network, ResourceLimits, SandboxKind};
+pub use execution::{
+    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, read_script,
+};
 pub(crate) use interpolate::Variables;
 pub use node::{Node, Span, Value};
 pub(crate) use paths::absolute;

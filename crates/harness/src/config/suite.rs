@@ -24,7 +24,7 @@ const MAX_NAME: usize = 100;
 /// Keys that make a file a suite.
 const TELLING: [&str; 3] = ["agents", "tasks", "orchestrators"];
 /// Keys that are understood and not there yet.
-const NOT_YET: [&str; 2] = ["gateway", "max_cost"];
+const NOT_YET: [&str; 1] = ["max_cost"];
 
 /// A suite as written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -208,8 +208,8 @@ fn resolve(
     let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
     let mut faults = root.refuse(&NOT_YET);
     let whole = root.clone();
-    let mut execution = execution::take(&mut root, &mut faults);
-    thunderdome::settings(&mut root, &mut faults);
+    let mut execution = execution::take(&mut root, &folder, &mut faults);
+    thunderdome::settings(&mut root, &mut execution, &mut faults);
     let written = root.read::<Suite>().map_err(|fault| faults.push(fault));
     let agents = read_agents(&root, settings, &mut faults);
     if whole.get("sandbox").is_none()
@@ -221,6 +221,10 @@ fn resolve(
         execution.sandbox = SandboxKind::Docker;
     }
     execution::check(&execution, &whole, &mut faults);
+    if execution.sandbox == SandboxKind::Docker && !without_gateway(&whole) {
+        // In containers nothing else leads to the models.
+        execution.gateway.get_or_insert_default();
+    }
     let entries = read_entries(&root, &source, &folder, &mut faults);
     let (Ok(written), true) = (written, faults.is_empty()) else {
         return Err(vec![source.error(faults)]);
@@ -249,6 +253,12 @@ fn resolve(
         folder,
         source,
     })
+}
+
+/// Whether the suite says that there is to be no gateway.
+fn without_gateway(root: &Node) -> bool {
+    let gateway = root.get("proxy").and_then(|proxy| proxy.get("gateway"));
+    gateway.and_then(Node::as_str) == Some("none")
 }
 
 fn read_agents(root: &Node, settings: &Settings, faults: &mut Vec<Fault>) -> Vec<SuiteAgent> {

@@ -8,6 +8,7 @@ use camino::Utf8Path;
 use super::{
     agent::{AgentSpec, AgentType},
     error::{ConfigError, Fault},
+    execution::Execution,
     interpolate,
     node::{Node, Span, Value},
     parse::{self, Format},
@@ -71,19 +72,15 @@ fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
 }
 
 /// Take out `proxy` and `secrets`; what of them does not work is refused by name.
-pub(super) fn settings(root: &mut Node, faults: &mut Vec<Fault>) {
+pub(super) fn settings(root: &mut Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
     if let Some((span, _, node)) = root.remove("proxy") {
-        let entries = match node.value {
-            Value::Map(entries) => entries,
-            _ => vec![(span, "proxy".to_owned(), node)],
+        let Value::Map(entries) = &node.value else {
+            let message = format!("expected a map, found {}", node.value);
+            faults.push(Fault::new(span, message));
+            return;
         };
         for (span, key, node) in entries {
-            let is_none = key == "gateway" && node.as_str() == Some("none");
-            if !is_none {
-                let message = format!("`{key}` of `proxy` is not there yet: there is no gateway");
-                let hint = "`proxy: {gateway: none}` runs without one";
-                faults.push(Fault::new(span, message).with_hint(hint));
-            }
+            proxy(execution, *span, key, node, faults);
         }
     }
     if let Some((span, _, node)) = root.remove("secrets") {
@@ -107,6 +104,42 @@ pub(super) fn settings(root: &mut Node, faults: &mut Vec<Fault>) {
                 )),
             }
         }
+    }
+}
+
+/// One key of `proxy`.
+fn proxy(execution: &mut Execution, span: Span, key: &str, node: &Node, faults: &mut Vec<Fault>) {
+    let budget = match node.value {
+        Value::Int(whole) => Some(whole as f64),
+        Value::Float(number) => Some(number),
+        _ => None,
+    };
+    match (key, node.as_str(), budget) {
+        ("gateway", Some("none"), _) => execution.gateway = None,
+        ("gateway", Some("proctor"), _) => {
+            execution.gateway.get_or_insert_default();
+        }
+        ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
+            execution.gateway.get_or_insert_default().budget_usd = Some(usd);
+        }
+        ("gateway", Some("litellm"), _) => {
+            let message = "LiteLLM as a gateway is not there yet";
+            faults.push(Fault::new(node.span, message).with_hint("use `gateway: proctor`"));
+        }
+        ("log_dir", Some(_), _) => {
+            let message = "`log_dir` is not supported: each trial's calls are in its own folder";
+            faults.push(Fault::new(span, message).with_hint("remove it; see `calls.ndjson`"));
+        }
+        ("gateway" | "log_dir" | "budget_per_trial_usd", _, _) => {
+            let message = format!("`{key}` cannot be {}", node.value);
+            faults.push(Fault::new(node.span, message));
+        }
+        _ => faults.push(super::suggest::unknown_name(
+            span,
+            "key",
+            key,
+            &["gateway", "log_dir", "budget_per_trial_usd"],
+        )),
     }
 }
 

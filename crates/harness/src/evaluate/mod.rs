@@ -4,10 +4,10 @@
 mod command;
 mod expected_diff;
 mod git_diff;
+pub mod reports;
 pub mod reward;
 pub(crate) mod shell;
 mod verifier;
-pub mod reports;
 
 pub(crate) use git_diff::Size;
 pub(crate) use verifier::{copy_without_ignored, make_executable};

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     config::ResourceLimits,
     evaluate::{Size, Verdict},
+    models::GatewayRecord,
     outcome::{EndedBy, Ending, Outcome},
     session::{Counts, LogError},
     sidecar::Sidecar,
@@ -52,6 +53,9 @@ pub struct Record {
     /// Where the trial executed.
     #[serde(default)]
     pub sandbox: SandboxRecord,
+    /// What the gateway counted; absent when there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayRecord>,
     /// The agent's process; absent when none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRecord>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_process::Relay;
 
 use super::{Trial, TrialError, chain, prepare::NotRun};
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
     area::Area,
     availability,
     config::{Network, ResourceLimits},
+    models,
     outcome::Outcome,
     sandbox::{
         Access, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
@@ -164,7 +166,13 @@ impl Trial<'_> {
             rights,
             network,
             limits,
-            sockets: None,
+            sockets: self.models.as_ref().map(|_| {
+                let relay = Relay {
+                    listen: ([127, 0, 0, 1], models::PORT_INSIDE).into(),
+                    socket: "/proctor/run/gateway.sock".into(),
+                };
+                (models::sockets(&area.path), vec![relay])
+            }),
         });
         let room = room.await.map_err(failed)?;
         if let SandboxRecord::Docker {

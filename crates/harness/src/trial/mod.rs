@@ -23,6 +23,7 @@ use crate::{
     event::{Listener, Phase, RunEvent, TrialName},
     host::Host,
     log::{Account, Contender, LogWriter, Times},
+    models::{Models, TrialModels},
     outcome::{Ending, Outcome},
     plan::TrialPlan,
     sandbox::{Room, Sandbox, docker::EngineError},
@@ -44,6 +45,8 @@ pub struct Context<'a> {
     pub host: &'a Host,
     /// Where it executes.
     pub sandbox: &'a Sandbox,
+    /// How agents reach models; `None` when they do so by themselves.
+    pub models: Option<&'a Models>,
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's own folder in the run's.
@@ -170,6 +173,8 @@ struct Trial<'a> {
     area: Option<Arc<Area>>,
     /// Where its commands run.
     room: Room,
+    /// Its way to the models.
+    models: Option<TrialModels>,
     workspace: Option<Workspace>,
     change: Option<Change>,
 }
@@ -224,6 +229,7 @@ impl<'a> Trial<'a> {
             log: Some(LogWriter::new(log)),
             area: None,
             room: Room::Local,
+            models: None,
             workspace: None,
             change: None,
         };
@@ -414,6 +420,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         completed_at: None,
         duration_ms: None,
         sandbox: store::SandboxRecord::default(),
+        gateway: None,
         process: None,
         usage: None,
         session_id: None,

@@ -6,13 +6,14 @@ use camino::Utf8Path;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::{Ready, Trial, TrialError, container::HOME};
+use super::{Ready, Trial, TrialError, chain, container::HOME};
 use crate::{
-    agent::{Authentication, Installed, LaunchContext},
+    agent::{Authentication, Installed, LaunchContext, LaunchError},
     area::Area,
     availability,
     config::{PromptSource, read_workspace_prompt},
     event::Phase,
+    models,
     outcome::Outcome,
     sandbox::{container_env, docker::Image},
     socket::Socket,
@@ -55,6 +56,7 @@ impl Trial<'_> {
         self.area = Some(Arc::clone(&area));
         let image = self.image().await?;
         let installed = self.installed(image.as_ref()).await?;
+        self.open_models(&area)?;
         let env = self.environment(&area, image.as_ref())?;
         self.authenticate(installed.as_ref(), &env, &area).await?;
         let path = self.make_workspace(&area, image.as_ref()).await?;
@@ -63,10 +65,13 @@ impl Trial<'_> {
         let definitions = self.definitions(&path);
         let mut socket = None;
         if self.plan.agent.wants_socket() {
+            if self.docker().is_some() {
+                return Err(self.no_socket());
+            }
             socket = Some(Socket::listen().await?);
         }
         let workdir = self.workdir();
-        let launch = self
+        let mut launch = self
             .plan
             .agent
             .launch(&LaunchContext {
@@ -80,12 +85,15 @@ impl Trial<'_> {
                 socket: socket.as_ref().map(|socket| socket.address),
                 reference: reference.as_ref(),
                 definitions: &definitions,
-                endpoint: None,
+                endpoint: self.models.as_ref().map(|models| &models.endpoint),
             })
             .map_err(|problem| TrialError::Launch {
                 config_file: self.plan.task.config_file().to_owned(),
                 problem,
             })?;
+        if let (Some(all), Some(own)) = (self.context.models, &self.models) {
+            all.hide_keys(own, &mut launch.env);
+        }
         for (path, bytes) in &launch.files {
             let path = self.room.outside(path);
             fs::create_dir_all(path.parent().unwrap_or(&path))?;
@@ -96,6 +104,39 @@ impl Trial<'_> {
             launch,
             socket,
             workdir,
+        })
+    }
+
+    /// A key of the trial's own for the models, for agents that have any.
+    fn open_models(&mut self, area: &Area) -> Result<(), NotRun> {
+        let (Some(models), Some(_)) = (self.context.models, self.plan.agent.prompt()) else {
+            return Ok(());
+        };
+        let sockets = self.docker().map(|_| models::sockets(&area.path));
+        if let Some(folder) = &sockets {
+            fs::create_dir_all(folder)?;
+        }
+        let label = format!(
+            "{}/{}/{}",
+            self.plan.name, self.plan.task.name, self.plan.number
+        );
+        let opened = models.open(&label, &self.artifacts, sockets.as_deref());
+        self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
+            outcome: Outcome::Sandbox,
+            code: "GATEWAY_FAILED",
+            message: chain(&error),
+        })?);
+        Ok(())
+    }
+
+    fn no_socket(&self) -> NotRun {
+        NotRun::Usage(TrialError::Launch {
+            config_file: self.plan.task.config_file().to_owned(),
+            problem: LaunchError {
+                message: "`transport: websocket` does not reach out of a container".to_owned(),
+                hint: Some("use `transport: control`".to_owned()),
+                code: "CLAUDE_INVALID_CONFIG",
+            },
         })
     }
 
@@ -194,6 +235,10 @@ impl Trial<'_> {
         env: &BTreeMap<String, String>,
         area: &Area,
     ) -> Result<(), NotRun> {
+        if self.models.is_some() {
+            self.record.agent.credentials = Some("gateway".to_owned());
+            return Ok(());
+        }
         let (Some(cli), Some(installed)) = (self.plan.adapter.cli(), installed) else {
             return Ok(());
         };

@@ -71,6 +71,7 @@ impl Trial<'_> {
         if let Some(facts) = facts {
             self.note_facts(&mut conclusion, &facts);
         }
+        self.close_models(&mut conclusion).await;
         self.bring_workspace_out(&mut conclusion).await;
         self.read_sidecar(&mut conclusion);
         if conclusion.outcome == Outcome::Timeout {
@@ -120,6 +121,28 @@ impl Trial<'_> {
             completed_at: Timestamp::now(),
             duration_ms,
         }
+    }
+
+    /// Take down what went through the gateway, and hold the agent's own account against it.
+    async fn close_models(&mut self, conclusion: &mut Conclusion) {
+        let (Some(all), Some(own)) = (self.context.models, self.models.take()) else {
+            return;
+        };
+        let mut record = all.close(own).await;
+        match &conclusion.usage {
+            None => conclusion.usage = record.usage(),
+            Some(usage) => record.compare(usage),
+        }
+        if let Some(limit) = &record.exhausted
+            && conclusion.outcome != Outcome::Completed
+        {
+            conclusion.outcome = Outcome::BudgetExceeded;
+            let message = format!("the trial's budget ({limit}) was used up");
+            conclusion
+                .errors
+                .push(LogError::new("BUDGET_EXCEEDED", message));
+        }
+        self.record.gateway = Some(record);
     }
 
     /// What the container's engine knows: whether memory or disk ran out.

@@ -286,6 +286,10 @@ fn environment(config: &Resolved, context: &LaunchContext<'_>) -> BTreeMap<Strin
         // Root may skip permissions only in a sandbox; the workspace is the boundary here.
         set("IS_SANDBOX", "1");
     }
+    if let Some(endpoint) = context.endpoint {
+        set("ANTHROPIC_BASE_URL", &endpoint.base_url);
+        set("ANTHROPIC_API_KEY", &endpoint.key);
+    }
     if let Some(tokens) = config.settings.max_tokens {
         // The CLI has no --max-tokens.
         set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &tokens.to_string());
