@@ -16,6 +16,7 @@ mod decode;
 mod dial;
 mod error;
 mod faults;
+mod fetch;
 mod gateway;
 mod handler;
 mod headers;

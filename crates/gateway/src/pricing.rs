@@ -60,6 +60,10 @@ pub struct Price {
     /// Input written to the cache for an hour: as dear as for five minutes unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<f64>,
+    /// The longest prompt, in tokens, that these prices are known for. The cost of a call with a longer
+    /// one is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<u64>,
     /// Other prices for calls with a long prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long: Option<LongPrice>,
@@ -141,6 +145,15 @@ struct Entry {
     long: Option<(u64, Rates)>,
 }
 
+impl Entry {
+    fn rates_for(&self, tokens: &Tokens) -> &Rates {
+        match &self.long {
+            Some((above, long)) if tokens.prompt() > *above => long,
+            _ => &self.rates,
+        }
+    }
+}
+
 /// All known prices.
 #[derive(Debug)]
 pub struct Prices {
@@ -194,15 +207,16 @@ impl Prices {
     /// What these tokens of one call cost. `None` for a model without a price.
     pub fn cost(&self, model: &str, tokens: &Tokens) -> Option<NanoUsd> {
         let entry = self.entry(model)?;
-        let rates = match &entry.long {
-            Some((above, long)) if tokens.prompt() > *above => long,
-            _ => &entry.rates,
-        };
-        Some(rates.of(tokens))
+        if entry.price.up_to.is_some_and(|most| tokens.prompt() > most) {
+            return None;
+        }
+        Some(entry.rates_for(tokens).of(tokens))
     }
 
-    /// The most that a call may cost with a prompt and an answer of up to so many tokens.
+    /// The most that a call may cost with a prompt and an answer of up to so many tokens. The prompt is
+    /// an upper bound, so prices are taken to hold for it however long it is.
     pub(crate) fn at_most(&self, model: &str, prompt: u64, output: u64) -> Option<NanoUsd> {
+        let entry = self.entry(model)?;
         let fresh = Tokens {
             input: prompt,
             output,
@@ -213,7 +227,8 @@ impl Prices {
             output,
             ..Tokens::default()
         };
-        Some(self.cost(model, &fresh)?.max(self.cost(model, &cached)?))
+        let rates = entry.rates_for(&fresh);
+        Some(rates.of(&fresh).max(rates.of(&cached)))
     }
 
     /// All prices, by model.
@@ -353,6 +368,22 @@ mod tests {
         };
         assert_eq!(cost("gemini-2.5-pro", of(200_000)), Some(250_000_000));
         assert_eq!(cost("gemini-2.5-pro", of(200_001)), Some(500_002_500));
+    }
+
+    #[test]
+    fn a_prompt_longer_than_a_price_is_known_for_has_no_cost() {
+        let of = |input| Tokens {
+            input,
+            ..Tokens::default()
+        };
+        assert_eq!(cost("gpt-5.5", of(270_000)), Some(1_350_000_000));
+        assert_eq!(cost("gpt-5.5", of(270_001)), None);
+        let bound = Prices::built_in().at_most("gpt-5.5", 300_000, 0);
+        assert_eq!(
+            bound,
+            Some(NanoUsd(1_500_000_000)),
+            "a reservation is possible"
+        );
     }
 
     #[test]

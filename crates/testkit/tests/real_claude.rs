@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
-use proctor_gateway::{Answer, RequestKind, Script, ScriptedModel};
+use std::sync::Arc;
+
+use proctor_gateway::{
+    Answer, CassetteSpec, Gateway, GatewayConfig, KeySpec, OnMiss, Pace, Provider, RequestKind,
+    Script, ScriptedModel, Upstream, VirtualKey,
+};
 use proctor_testkit::{Output, RealCli, TestContext, llm};
 use serde_json::Value;
 
@@ -137,5 +142,81 @@ fn a_cut_stream_is_asked_for_again() {
         assert_eq!(result_event(output.assert_code(0))["result"], "whole");
         // With or without a stream: versions differ.
         assert_eq!(model.turns().len(), 2);
+    });
+}
+
+/// Runs the CLI through a gateway with this key.
+fn ask_through(ctx: &TestContext, claude: &RealCli, gateway: &Gateway, key: &VirtualKey) -> Output {
+    let args = ["-p", "do it", "--output-format", "stream-json", "--verbose"];
+    ctx.program(&claude.program, args)
+        .arg("--dangerously-skip-permissions")
+        .current_dir(ctx.repo().path())
+        .env("ANTHROPIC_BASE_URL", gateway.url())
+        .env("ANTHROPIC_API_KEY", key.expose())
+        .run()
+}
+
+#[test]
+fn a_session_through_the_gateway_is_metered_exactly_and_replays_without_a_model() {
+    let tapes = tempfile::tempdir().unwrap();
+    each_version(|ctx, claude| {
+        let tape = tapes.path().join("session.ndjson");
+        let _ = std::fs::remove_file(&tape);
+        // By intent, so that the tool is the client's own.
+        let mut script = Script::new([
+            Answer::write_file("hello.txt", "hi\n").usage(llm::USAGE),
+            Answer::text("written").usage(llm::USAGE),
+        ]);
+        script.then.usage = llm::USAGE;
+        let upstream = (Provider::Anthropic, Upstream::Script(Arc::new(script)));
+        let upstreams = vec![upstream];
+        let config = GatewayConfig {
+            upstreams,
+            ..GatewayConfig::default()
+        };
+        let recording = Gateway::start(config).unwrap();
+        let cassette = Some(CassetteSpec::Record(tape.clone()));
+        let key = recording
+            .mint(KeySpec {
+                cassette,
+                ..KeySpec::default()
+            })
+            .unwrap();
+        let output = ask_through(ctx, claude, &recording, &key);
+        output.assert_code(0);
+        let written = ctx.repo().path().join("hello.txt");
+        assert_eq!(std::fs::read_to_string(&written).unwrap(), "hi\n");
+        let ledger = recording.ledger(&key).unwrap();
+        let reported = &result_event(&output)["modelUsage"];
+        let of = |name: &str| -> u64 {
+            let models = reported.as_object().unwrap().values();
+            models.map(|usage| usage[name].as_u64().unwrap()).sum()
+        };
+        assert_eq!(
+            ledger.totals.usage.output,
+            of("outputTokens"),
+            "{ledger:#?}"
+        );
+        assert_eq!(ledger.totals.usage.cache_read, of("cacheReadInputTokens"));
+
+        std::fs::remove_file(&written).unwrap();
+        let replaying = Gateway::start(GatewayConfig::default()).unwrap();
+        let cassette = Some(CassetteSpec::Replay {
+            path: tape,
+            on_miss: OnMiss::Refuse,
+            pace: Pace::AtOnce,
+        });
+        let key = replaying
+            .mint(KeySpec {
+                cassette,
+                ..KeySpec::default()
+            })
+            .unwrap();
+        let replayed = ask_through(ctx, claude, &replaying, &key);
+        let report = replaying.cassette_report(&key).unwrap();
+        assert!(report.misses.is_empty(), "{report:#?}");
+        replayed.assert_code(0);
+        assert_eq!(result_event(&replayed)["result"], "written");
+        assert_eq!(std::fs::read_to_string(&written).unwrap(), "hi\n");
     });
 }
