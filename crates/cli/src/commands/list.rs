@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use camino::Utf8Path;
 use proctor_harness::{
     agents::ADAPTERS,
     evaluate::EVALUATORS,
@@ -25,7 +26,11 @@ pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
 fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
     let host = host::host()?;
     let places = match &args.dir {
-        Some(dir) => vec![host.cwd.join(dir)],
+        Some(dir) => {
+            let dir = host.cwd.join(dir);
+            // A link such as `latest` is the run that it leads to.
+            vec![dir.canonicalize_utf8().unwrap_or(dir)]
+        }
         None => super::places(&host)?,
     };
     let mut found: Vec<RunListing> = places.iter().flat_map(|place| runs::list(place)).collect();
@@ -43,25 +48,34 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         "run", "started", "suite", "agents", "done", "passed", "failed", "not judged", "cost"
     );
     for run in &found {
-        row(&mut text, run);
+        row(&mut text, run, &host.cwd);
     }
     ui::print(&text)?;
     Ok(Exit::Success)
 }
 
-fn row(text: &mut String, run: &RunListing) {
+fn row(text: &mut String, run: &RunListing, cwd: &Utf8Path) {
+    // As it would be named from here; the whole path is in the JSON.
+    let suite = run.suite.as_deref().map(Utf8Path::new);
+    let suite = suite.map_or("–", |suite| {
+        suite.strip_prefix(cwd).unwrap_or(suite).as_str()
+    });
     let started = run
         .started_at
         .map(|at| at.strftime("%Y-%m-%d %H:%M").to_string());
     let agents: Vec<&str> = run.agents.iter().map(String::as_str).collect();
+    let agents = match agents.as_slice() {
+        [one, two, more @ ..] if !more.is_empty() => format!("{one}, {two} +{}", more.len()),
+        few => few.join(", "),
+    };
     let cost = run.cost_usd.map(|cost| format!("${:.4}", cost.dollars()));
     let _ = writeln!(
         text,
         "{:<28} {:<16} {:<20} {:<24} {:>11} {:>6} {:>6} {:>10} {:>9}{}",
         run.name,
         started.unwrap_or_default(),
-        run.suite.as_deref().unwrap_or("–"),
-        agents.join(", "),
+        suite,
+        agents,
         format!("{}/{}", run.done, run.trials),
         run.passed,
         run.failed,
