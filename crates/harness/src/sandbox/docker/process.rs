@@ -378,7 +378,7 @@ impl ContainerProcess {
         let seen = docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let seen = seen
             .await
-            .map_err(|error| EngineError::of("look at a container", error))?;
+            .map_err(|error| engine_fault("look at a container", error))?;
         let is_oom = seen.state.and_then(|state| state.oom_killed) == Some(true);
         if !is_oom && self.ending.is_none() {
             let reason = format!("the container ended with code {code} and no report");
@@ -422,10 +422,15 @@ async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
     match answers.next().await {
         Some(Ok(answer)) => Ok(answer.status_code),
         Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code),
-        Some(Err(error)) => Err(match EngineError::of(doing, error) {
-            EngineError::Refused { message, .. } => EngineError::gone(doing, message),
-            other => other,
-        }),
+        Some(Err(error)) => Err(engine_fault(doing, error)),
         None => Err(EngineError::gone(doing, "the engine hung up")),
+    }
+}
+
+/// An error about a container that should be there: somebody else removed it, or the engine is not the same.
+fn engine_fault(doing: &str, error: bollard::errors::Error) -> EngineError {
+    match EngineError::of(doing, error) {
+        EngineError::Refused { message, .. } => EngineError::gone(doing, message),
+        other => other,
     }
 }
