@@ -161,6 +161,9 @@ fn list_shows_agents_and_evaluators() {
     assert_snapshot!(printed(&["list"]), @"
     Agents:
       claude-code   Claude Code, Anthropic's CLI
+      codex         Codex, OpenAI's CLI
+      gemini-cli    Gemini CLI, Google's
+      qwen-code     Qwen Code, Alibaba's CLI
       command       any program, with the prompt on its standard input
       oracle        applies the reference solution: the ceiling of a task
       null          does nothing: the floor of a task
@@ -212,12 +215,24 @@ fn doctor_tells_what_is_installed_and_what_to_do() {
     [GIT]
     claude-code   not installed
                   hint: install it with: npm install -g @anthropic-ai/claude-code
+    codex         not installed
+                  hint: install it with: npm install -g @openai/codex
+    gemini-cli    not installed
+                  hint: install it with: npm install -g @google/gemini-cli
+    qwen-code     not installed
+                  hint: install it with: npm install -g @qwen-code/qwen-code (it needs Node 22)
     ");
     install_claude(&context, &[]);
     assert!(doctor().contains(VERSION));
     assert_snapshot!(doctor(), @"
     [GIT]
     claude-code   ready          2.1.197     [ROOT]/bin/claude
+    codex         not installed
+                  hint: install it with: npm install -g @openai/codex
+    gemini-cli    not installed
+                  hint: install it with: npm install -g @google/gemini-cli
+    qwen-code     not installed
+                  hint: install it with: npm install -g @qwen-code/qwen-code (it needs Node 22)
     ");
 }
 
