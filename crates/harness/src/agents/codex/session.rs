@@ -26,7 +26,7 @@ static NAMES: Names = Names {
 const RETRY: &str = "Reconnecting...";
 /// Without a connection it waits for one without end, and says so now and then.
 const WAITING: &str = "waiting for network";
-/// It is ended when it has said so this often in a row: that takes one to two minutes.
+/// It is ended when it has said so this often in a row.
 const MAX_WAITS: u32 = 6;
 
 /// The session.

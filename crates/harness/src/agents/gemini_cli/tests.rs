@@ -120,6 +120,14 @@ fn limits_of_its_own_are_giving_up_whatever_the_status_says() {
     );
 }
 
+/// Nothing in its output tells: only who carries the stream can know.
+#[test]
+fn an_answer_that_was_cut_off_is_taken_for_a_whole_one() {
+    check(sample!("cut"), "", exited(0), (Outcome::Completed, ""));
+    let (conclusion, _) = conclude(&GeminiCli, sample!("cut"), "", exited(0));
+    assert_eq!(conclusion.final_text.as_deref(), Some("half a w"));
+}
+
 #[test]
 fn exit_0_without_a_result_is_no_success() {
     let hang = sample!("hang");
