@@ -55,7 +55,7 @@ impl SessionHost for Notes {
             } => format!("progress {input_tokens}/{output_tokens}"),
             SessionEvent::Note(note) => format!("note {note}"),
         };
-        writeln!(self.shown, "{line}").unwrap();
+        writeln!(self.shown, "{}", line.trim_end()).unwrap();
     }
     fn reply(&mut self, _bytes: Vec<u8>) {}
     fn close_input(&mut self) {}
