@@ -128,5 +128,12 @@ impl Drop for PrivateEngine {
             self.up();
         }
         self.stop();
+        // An engine that was killed leaves its mounts.
+        let below = format!("{}/", self.folder.display());
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+        for place in places.filter(|place| place.starts_with(&below)) {
+            let _ = Command::new("umount").args(["--lazy", place]).status();
+        }
     }
 }
