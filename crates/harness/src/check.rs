@@ -69,9 +69,9 @@ pub async fn check(
         times,
         cancel,
     };
-    let floor = bench.trials(TrialPlan::built_in("null", task)?).await?;
+    let floor = Box::pin(bench.trials(TrialPlan::built_in("null", task)?)).await?;
     let ceiling = match task.reference {
-        Some(_) => bench.trials(TrialPlan::built_in("oracle", task)?).await?,
+        Some(_) => Box::pin(bench.trials(TrialPlan::built_in("oracle", task)?)).await?,
         None => Vec::new(),
     };
     Ok(TaskCheck {
@@ -113,7 +113,7 @@ impl Bench<'_> {
             if self.cancel.is_cancelled() {
                 break;
             }
-            run.run(&listener, self.cancel).await?;
+            Box::pin(run.run(&listener, self.cancel)).await?;
         }
         Ok(records.into_inner().unwrap_or_default())
     }

@@ -22,29 +22,36 @@ pub const PORT_INSIDE: u16 = 4000;
 /// The file with one line for each call.
 const CALLS_FILE: &str = "calls.ndjson";
 
-/// Where a provider is, and which variables say so: key, and base URL.
-const PROVIDERS: [(Provider, &str, &[(&str, Option<Auth>)], &str); 3] = [
-    (
-        Provider::Anthropic,
-        "https://api.anthropic.com",
-        &[
+/// A provider, and the variables that say where it is and with which key.
+struct Known {
+    provider: Provider,
+    usual: &'static str,
+    keys: &'static [(&'static str, Option<Auth>)],
+    base_url: &'static str,
+}
+
+const PROVIDERS: [Known; 3] = [
+    Known {
+        provider: Provider::Anthropic,
+        usual: "https://api.anthropic.com",
+        keys: &[
             ("ANTHROPIC_API_KEY", None),
             ("ANTHROPIC_AUTH_TOKEN", Some(Auth::Bearer)),
         ],
-        "ANTHROPIC_BASE_URL",
-    ),
-    (
-        Provider::OpenAi,
-        "https://api.openai.com",
-        &[("OPENAI_API_KEY", None)],
-        "OPENAI_BASE_URL",
-    ),
-    (
-        Provider::Gemini,
-        "https://generativelanguage.googleapis.com",
-        &[("GEMINI_API_KEY", None), ("GOOGLE_API_KEY", None)],
-        "GOOGLE_GEMINI_BASE_URL",
-    ),
+        base_url: "ANTHROPIC_BASE_URL",
+    },
+    Known {
+        provider: Provider::OpenAi,
+        usual: "https://api.openai.com",
+        keys: &[("OPENAI_API_KEY", None)],
+        base_url: "OPENAI_BASE_URL",
+    },
+    Known {
+        provider: Provider::Gemini,
+        usual: "https://generativelanguage.googleapis.com",
+        keys: &[("GEMINI_API_KEY", None), ("GOOGLE_API_KEY", None)],
+        base_url: "GOOGLE_GEMINI_BASE_URL",
+    },
 ];
 
 /// The gateway of a run.
@@ -112,10 +119,10 @@ impl Models {
             }
             None => PROVIDERS
                 .into_iter()
-                .filter_map(|(provider, usual, keys, base)| {
-                    let upstream = upstream(usual, keys, base, env)?;
+                .filter_map(|known| {
+                    let upstream = known.upstream(env)?;
                     secrets.extend(upstream.key.as_ref().map(|key| key.expose().to_owned()));
-                    Some((provider, Upstream::Http(upstream)))
+                    Some((known.provider, Upstream::Http(upstream)))
                 })
                 .collect(),
         };
@@ -211,28 +218,28 @@ impl Models {
     }
 }
 
-fn upstream(
-    usual: &str,
-    keys: &[(&str, Option<Auth>)],
-    base: &str,
-    env: &BTreeMap<String, String>,
-) -> Option<HttpUpstream> {
-    let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
-    let key = keys
-        .iter()
-        .find_map(|(name, auth)| Some((set(name)?, *auth)));
-    let base_url = set(base);
-    if key.is_none() && base_url.is_none() {
-        return None;
+impl Known {
+    /// The provider as the environment describes it; `None` when it says nothing.
+    fn upstream(&self, env: &BTreeMap<String, String>) -> Option<HttpUpstream> {
+        let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
+        let key = self
+            .keys
+            .iter()
+            .find_map(|(name, auth)| Some((set(name)?, *auth)));
+        let base_url = set(self.base_url);
+        if key.is_none() && base_url.is_none() {
+            return None;
+        }
+        // Clients of some providers name the version in the base URL; the gateway gets it in the path.
+        let base_url = base_url.map_or(self.usual, |url| {
+            let url = url.trim_end_matches('/');
+            url.strip_suffix("/v1").unwrap_or(url)
+        });
+        let secret = key.map(|(key, _)| Secret::new(key.clone()));
+        let mut upstream = HttpUpstream::new(base_url, secret);
+        upstream.auth = key.and_then(|(_, auth)| auth);
+        Some(upstream)
     }
-    // Clients of some providers name the version in the base URL; the gateway gets it in the path.
-    let base_url = base_url.map_or(usual, |url| {
-        let url = url.trim_end_matches('/');
-        url.strip_suffix("/v1").unwrap_or(url)
-    });
-    let mut upstream = HttpUpstream::new(base_url, key.map(|(key, _)| Secret::new(key.clone())));
-    upstream.auth = key.and_then(|(_, auth)| auth);
-    Some(upstream)
 }
 
 impl GatewayRecord {

@@ -149,7 +149,7 @@ impl Run<'_> {
                 listener: &listener,
                 cancel: &cancel,
             };
-            let ran = trial::run(plan, &context).await;
+            let ran = Box::pin(trial::run(plan, &context)).await;
             // Nothing is written any more to a folder that is about to go.
             drop(log);
             match ran {

@@ -368,8 +368,7 @@ impl Job<'_> {
                 return Ok(Done::NotRun);
             }
             set_aside(&folder)?;
-            // On the heap: most trials of a large suite wait, and should take little while they do.
-            let attempted = Box::pin(self.attempt(number, plan, &folder, listener)).await;
+            let attempted = self.attempt(number, plan, &folder, listener).await;
             drop(turn);
             let record = match attempted {
                 Ok(record) => record,
@@ -422,7 +421,8 @@ impl Job<'_> {
             listener: &listener,
             cancel: &self.cancel,
         };
-        let record = trial::run(plan, &context).await?;
+        // On the heap: most trials of a large suite wait, and should take little while they do.
+        let record = Box::pin(trial::run(plan, &context)).await?;
         Meta::of(&record).write(folder)?;
         Ok(record)
     }

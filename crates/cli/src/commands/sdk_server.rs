@@ -48,7 +48,7 @@ async fn serve(args: &SdkServerArgs, task: String) -> Result<Served, CliError> {
     let serving = server.serve(task, &mut show, &cancel);
     tokio::pin!(serving);
     tokio::select! {
-        served = &mut serving => return Ok(served),
+        done = &mut serving => return Ok(done),
         () = signals.next() => cancel.cancel(),
     }
     Ok(serving.await)

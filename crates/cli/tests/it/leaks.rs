@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
+    config::Execution,
     config::Settings,
     control::Control,
     event::RunEvent,
@@ -81,6 +82,7 @@ async fn trials(plans: &[TrialPlan], host: &Host, number: usize) {
     for _ in 0..number {
         let control = Control::default();
         let run = Run {
+            execution: &Execution::default(),
             control: &control,
             plans,
             host,

@@ -30,7 +30,7 @@ pub enum Sandbox {
     /// In folders and process trees of this machine.
     Local,
     /// In containers.
-    Docker(DockerSandbox),
+    Docker(Box<DockerSandbox>),
 }
 
 /// A Docker engine, and what is known of it by now.
@@ -67,13 +67,13 @@ impl Sandbox {
         })
         .await?;
         engine.sweep(|label| is_alive(label, host)).await?;
-        Ok(Sandbox::Docker(DockerSandbox {
+        Ok(Sandbox::Docker(Box::new(DockerSandbox {
             engine,
             execution: execution.clone(),
             label: format!("{}:{run_dir}", host.name),
             programs: Mutex::default(),
             building: Mutex::default(),
-        }))
+        })))
     }
 
     /// Wait until nothing of it is left.

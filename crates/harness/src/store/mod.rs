@@ -13,8 +13,9 @@ pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use meta::{ExitReason, Meta};
 pub use record::{
-    AgentRecord, DiffRecord, HostRecord, LimitsRecord, OutputRecord, ProcessRecord, RECORD_VERSION,
-    Record, ResourceRecord, SandboxRecord, TaskRecord, TrialStatus, hex,
+    AgentRecord, ContainerRecord, DiffRecord, HostRecord, LimitsRecord, OutputRecord,
+    ProcessRecord, RECORD_VERSION, Record, ResourceRecord, SandboxRecord, TaskRecord, TrialStatus,
+    hex,
 };
 pub use results::{
     AgentResult, Artifacts, Execution, OverallStatus, Results, Summary, TestCaseResult,

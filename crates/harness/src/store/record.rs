@@ -180,26 +180,30 @@ pub enum SandboxRecord {
     #[default]
     Local,
     /// In a container of its own.
-    Docker {
-        /// The image, as it is named, or the folder that it was built from.
-        image: String,
-        /// The id of the image: what is in it.
-        image_id: String,
-        /// Its digest in a registry, when it has one.
-        image_digest: Option<String>,
-        /// What the container could reach.
-        network: String,
-        /// Who the agent was, when it was said.
-        user: Option<String>,
-        /// What the container could take.
-        limits: LimitsRecord,
-        /// The most memory that it held at one time, file cache included.
-        peak_memory_bytes: Option<u64>,
-        /// How many processes were killed for want of memory.
-        oom_kills: u64,
-        /// Who saw to the limit of the disk.
-        disk_limit: Option<String>,
-    },
+    Docker(Box<ContainerRecord>),
+}
+
+/// The container of a trial.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ContainerRecord {
+    /// The image, as it is named, or the folder that it was built from.
+    pub image: String,
+    /// The id of the image: what is in it.
+    pub image_id: String,
+    /// Its digest in a registry, when it has one.
+    pub image_digest: Option<String>,
+    /// What the container could reach.
+    pub network: String,
+    /// Who the agent was, when it was said.
+    pub user: Option<String>,
+    /// What the container could take.
+    pub limits: LimitsRecord,
+    /// The most memory that it held at one time, file cache included.
+    pub peak_memory_bytes: Option<u64>,
+    /// How many processes were killed for want of memory.
+    pub oom_kills: u64,
+    /// Who saw to the limit of the disk.
+    pub disk_limit: Option<String>,
 }
 
 /// What a container could take; nothing is no limit.

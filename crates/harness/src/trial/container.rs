@@ -19,7 +19,7 @@ use crate::{
         docker::{EngineError, Image, Network as EngineNetwork},
     },
     source::Source,
-    store::SandboxRecord,
+    store::{ContainerRecord, SandboxRecord},
     task::{self, Environment},
     tree,
 };
@@ -75,17 +75,12 @@ impl Trial<'_> {
             }
         };
         let image = image.map_err(failed)?;
-        self.record.sandbox = SandboxRecord::Docker {
+        self.record.sandbox = SandboxRecord::Docker(Box::new(ContainerRecord {
             image: name,
             image_id: image.id.clone(),
             image_digest: image.digest.clone(),
-            network: String::new(),
-            user: None,
-            limits: ResourceLimits::default().into(),
-            peak_memory_bytes: None,
-            oom_kills: 0,
-            disk_limit: None,
-        };
+            ..ContainerRecord::default()
+        }));
         Ok(Some(image))
     }
 
@@ -175,18 +170,12 @@ impl Trial<'_> {
             }),
         });
         let room = room.await.map_err(failed)?;
-        if let SandboxRecord::Docker {
-            network,
-            user: recorded,
-            limits: recorded_limits,
-            disk_limit,
-            ..
-        } = &mut self.record.sandbox
-        {
-            *network = says;
-            *recorded = user;
-            *recorded_limits = limits.into();
-            *disk_limit = room.container.disk_limit().map(|by| by.as_str().to_owned());
+        if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
+            record.network = says;
+            record.user = user;
+            record.limits = limits.into();
+            let by = room.container.disk_limit();
+            record.disk_limit = by.map(|by| by.as_str().to_owned());
         }
         self.room = Room::Docker(Box::new(room));
         Ok(())
@@ -205,12 +194,10 @@ impl Trial<'_> {
 
     /// Hand the trial's folders to whoever works in the container.
     pub(super) fn hand_over(&self, area: &Area, workspace: &Utf8Path) -> Result<(), NotRun> {
-        let SandboxRecord::Docker {
-            user: Some(user), ..
-        } = &self.record.sandbox
-        else {
+        let SandboxRecord::Docker(record) = &self.record.sandbox else {
             return Ok(());
         };
+        let user = record.user.as_deref().unwrap_or_default();
         let uid = user.split(':').next().and_then(|uid| uid.parse().ok());
         let Some(uid) = uid.filter(|_| self.context.host.is_root) else {
             return Ok(());
@@ -307,6 +294,7 @@ fn limits(asked: ResourceLimits, environment: Option<&Environment>) -> ResourceL
 }
 
 /// An engine that does not play along says nothing about the agent.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(super) fn failed(error: EngineError) -> NotRun {
     NotRun::Infrastructure {
         outcome: Outcome::Sandbox,

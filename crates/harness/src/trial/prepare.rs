@@ -144,7 +144,8 @@ impl Trial<'_> {
     fn is_root(&self) -> bool {
         match &self.record.sandbox {
             store::SandboxRecord::Local => self.context.host.is_root,
-            store::SandboxRecord::Docker { user, .. } => user
+            store::SandboxRecord::Docker(record) => record
+                .user
                 .as_deref()
                 .is_none_or(|user| matches!(user.split(':').next(), Some("0" | "root"))),
         }

@@ -147,14 +147,9 @@ impl Trial<'_> {
 
     /// What the container's engine knows: whether memory or disk ran out.
     fn note_facts(&mut self, conclusion: &mut Conclusion, facts: &Facts) {
-        if let store::SandboxRecord::Docker {
-            peak_memory_bytes,
-            oom_kills,
-            ..
-        } = &mut self.record.sandbox
-        {
-            *peak_memory_bytes = facts.peak_memory_bytes;
-            *oom_kills = facts.oom_kills;
+        if let store::SandboxRecord::Docker(record) = &mut self.record.sandbox {
+            record.peak_memory_bytes = facts.peak_memory_bytes;
+            record.oom_kills = facts.oom_kills;
         }
         if facts.oom_kills > 0 {
             let message = format!(

@@ -141,9 +141,9 @@ impl Trial<'_> {
             return Ok(None);
         }
         match (&self.plan.task.reference, &self.workspace) {
-            (Some(Reference::Patch(path)), _) => {
+            (Some(Reference::Patch(written)), _) => {
                 let patch = area.scratch.join("reference.patch");
-                fs_err::copy(path, &patch)?;
+                fs_err::copy(written, &patch)?;
                 Ok(Some(ReferenceAt::Patch(self.room.inside(&patch))))
             }
             (Some(Reference::Branch(branch)), Some(workspace)) => {

@@ -50,11 +50,11 @@ fn the_server_stands_alone() {
     ]);
     let claude = trial.ctx.program(&claude, args).model(&trial.model);
     let claude = claude.current_dir(root).spawn();
-    let served = server.wait();
+    let output = server.wait();
     claude.signal(rustix::process::Signal::KILL);
     claude.wait();
-    served.assert_code(0);
-    assert!(served.stderr.contains("tool: Write"), "{}", served.stderr);
+    output.assert_code(0);
+    assert!(output.stderr.contains("tool: Write"), "{}", output.stderr);
     let metrics: Value = serde_json::from_slice(&fs_err::read(&metrics).unwrap()).unwrap();
     assert_eq!(metrics["input_tokens"], 2 * llm::USAGE.input);
     assert_eq!(metrics["output_tokens"], 2 * llm::USAGE.output);
