@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
-use proctor_harness::config::{Network, SandboxKind};
+use proctor_harness::config::Network;
 
 /// Run coding agents on tasks, watch them, and judge what they did.
 #[derive(Debug, Parser)]
@@ -45,6 +45,8 @@ pub enum Command {
     Task(TaskArgs),
     /// Work with agents' logs
     Log(LogArgs),
+    /// Work with images for trials in containers
+    Image(ImageArgs),
     /// Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
     SdkServer(SdkServerArgs),
     /// Print a completion script for a shell
@@ -153,15 +155,6 @@ pub enum SandboxArg {
     Local,
     /// In containers
     Docker,
-}
-
-impl From<SandboxArg> for SandboxKind {
-    fn from(sandbox: SandboxArg) -> SandboxKind {
-        match sandbox {
-            SandboxArg::Local => SandboxKind::Local,
-            SandboxArg::Docker => SandboxKind::Docker,
-        }
-    }
 }
 
 /// What trials in containers may reach.
@@ -478,4 +471,42 @@ pub struct SdkServerArgs {
     /// Show on standard error what happens
     #[arg(long)]
     pub debug: bool,
+}
+
+/// `proctor image`.
+#[derive(Debug, Parser)]
+pub struct ImageArgs {
+    /// What to do with images.
+    #[command(subcommand)]
+    pub command: ImageCommand,
+}
+
+/// What to do with images.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Build an image that has an agent's CLI, and print its name
+    Build(ImageBuildArgs),
+}
+
+/// `proctor image build`.
+#[derive(Debug, Parser)]
+pub struct ImageBuildArgs {
+    /// Which agent's
+    #[arg(value_enum)]
+    pub name: ShippedImage,
+    /// An argument of its Dockerfile, such as BASE=IMAGE or CLAUDE_CODE_VERSION=2.1.30; may be given more than once
+    #[arg(long = "arg", value_name = "NAME=VALUE")]
+    pub args: Vec<String>,
+    /// The network of the build's commands, as the engine calls it
+    #[arg(long, value_name = "NETWORK")]
+    pub network: Option<String>,
+}
+
+/// The images whose Dockerfiles are shipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShippedImage {
+    /// Claude Code, with Proctor as its SDK server
+    ClaudeCode,
+    /// Aider
+    Aider,
 }

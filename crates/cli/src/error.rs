@@ -94,6 +94,18 @@ pub enum CliError {
     /// Something could not be cleaned.
     #[error(transparent)]
     Clean(#[from] CleanError),
+    /// An argument of a build is not one.
+    #[error("`{text}` is not written as NAME=VALUE")]
+    NotAnArgument {
+        /// As given.
+        text: String,
+    },
+    /// A setting that does nothing would be a lie.
+    #[error("`{setting}` needs containers")]
+    NeedsContainers {
+        /// Which.
+        setting: &'static str,
+    },
     /// The script of a model cannot be used.
     #[error("the model's script cannot be read: {0}")]
     ModelScript(String),
@@ -156,11 +168,13 @@ impl CliError {
             CliError::NoEvents { .. } => {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
             }
+            CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
             CliError::Clean(_)
             | CliError::Check(_)
             | CliError::Suite(_)
             | CliError::Config(_)
             | CliError::Io(_)
+            | CliError::NotAnArgument { .. }
             | CliError::ModelScript(_) => None,
         }
     }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command, LogCommand, TaskCommand};
+use crate::args::{Args, Command, ImageCommand, LogCommand, TaskCommand};
 
 fn main() -> ExitCode {
     // Started again by ourselves to watch over an agent: nothing else may happen first.
@@ -34,6 +34,9 @@ fn main() -> ExitCode {
         },
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),
+        },
+        Command::Image(args) => match args.command {
+            ImageCommand::Build(args) => commands::image::build(&args),
         },
         Command::SdkServer(args) => commands::sdk_server::sdk_server(&args),
         Command::Completions(args) => commands::completions::completions(&args),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::Endpoint,
-    config::{Execution, GatewaySettings, Network},
+    config::{Execution, GatewaySettings},
     usage::{Figures, Usage, UsageSource, Usd},
 };
 
@@ -61,7 +61,6 @@ pub struct Models {
     settings: GatewaySettings,
     /// What all trials may spend together.
     shared: Vec<Arc<Budget>>,
-    allow_hosts: Vec<String>,
     /// The real keys, so that they can be kept out of what agents see.
     secrets: Vec<String>,
 }
@@ -73,6 +72,22 @@ pub struct TrialModels {
     _socket: Option<SocketGuard>,
     /// What the agent is told.
     pub endpoint: Endpoint,
+}
+
+impl TrialModels {
+    /// Variables that lead programs through the gateway to the hosts that are allowed.
+    pub fn proxy_env(&self) -> BTreeMap<String, String> {
+        let host = self.endpoint.base_url.trim_start_matches("http://");
+        let proxy = format!("http://proctor:{}@{host}", self.endpoint.key);
+        [
+            ("HTTPS_PROXY", proxy.as_str()),
+            ("https_proxy", proxy.as_str()),
+            ("NO_PROXY", "127.0.0.1,localhost"),
+            ("no_proxy", "127.0.0.1,localhost"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
 }
 
 /// What the gateway counted for a trial.
@@ -145,22 +160,19 @@ impl Models {
                 .map(|limits| Arc::new(Budget::new(limits)))
                 .into_iter()
                 .collect(),
-            allow_hosts: match &execution.network {
-                Some(Network::Allowlist(hosts)) => hosts.clone(),
-                _ => Vec::new(),
-            },
             settings: settings.clone(),
             secrets,
         }))
     }
 
-    /// A way to the models for one trial. Inside a container it leads through a socket in
-    /// `sockets`.
+    /// A way to the models for one trial, and to the hosts of `allow_hosts`. Inside a container it
+    /// leads through a socket in `sockets`.
     pub fn open(
         &self,
         label: &str,
         artifacts: &Utf8Path,
         sockets: Option<&Utf8Path>,
+        allow_hosts: Vec<String>,
     ) -> Result<TrialModels, GatewayError> {
         let settings = &self.settings;
         let key = self.gateway.mint(KeySpec {
@@ -178,7 +190,7 @@ impl Models {
                 ..Policy::default()
             },
             log: Some(artifacts.join(CALLS_FILE).into()),
-            allow_hosts: self.allow_hosts.clone(),
+            allow_hosts,
             ..KeySpec::default()
         })?;
         let socket = match sockets {

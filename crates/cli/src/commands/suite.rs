@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{progress, until_done};
 use crate::{
-    args::RunArgs,
+    args::{RunArgs, SandboxArg},
     error::{CliError, Exit},
     ui,
 };
@@ -57,11 +57,10 @@ fn run_suite(
     };
     filter.apply(&mut suite)?;
     suite.trials = options.trials.unwrap_or(suite.trials);
-    if let Some(sandbox) = options.sandbox {
-        suite.execution.sandbox = sandbox.into();
-    }
-    if suite.execution.sandbox == SandboxKind::Docker {
-        suite.execution.gateway.get_or_insert_default();
+    match options.sandbox {
+        Some(SandboxArg::Docker) => suite.execution.use_containers(),
+        Some(SandboxArg::Local) => suite.execution.sandbox = SandboxKind::Local,
+        None => {}
     }
     if let Some(file) = &options.model_script {
         let script = read_script(&host.cwd.join(file)).map_err(CliError::ModelScript)?;
@@ -73,6 +72,9 @@ fn run_suite(
     }
     if let Some(network) = options.network {
         suite.execution.network = Some(network.into());
+    }
+    if let Some(setting) = suite.execution.idle_setting() {
+        return Err(CliError::NeedsContainers { setting });
     }
     let seed = options.seed.unwrap_or(0);
     let plan = SuitePlan::make(&suite, host, seed).map_err(CliError::Config)?;

@@ -88,9 +88,9 @@ fn unknown_names_are_shown_with_the_known_ones() {
        |         ^^^^^^^^^^
     hint: did you mean `claude-code`?
     ");
-    assert_snapshot!(refusal(&changed("git-diff", "expected-diff")), @"
-    error: [ROOT]/cases/testcase.yaml:9:5: `expected-diff` is not supported yet
-     9 |   - expected-diff
+    assert_snapshot!(refusal(&changed("git-diff", "agentic-judge")), @"
+    error: [ROOT]/cases/testcase.yaml:9:5: `agentic-judge` is not supported yet
+     9 |   - agentic-judge
        |     ^^^^^^^^^^^^^
     hint: remove it from `evaluators`
     ");

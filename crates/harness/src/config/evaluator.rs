@@ -200,7 +200,7 @@ fn check_name(name: &str, span: Span) -> Result<(), Fault> {
     let judge = name
         .strip_prefix("agentic-judge")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']));
-    if name == "expected-diff" || judge {
+    if judge {
         return Err(Fault::new(span, format!("`{name}` is not supported yet"))
             .with_hint("remove it from `evaluators`"));
     }

@@ -34,6 +34,30 @@ pub struct Execution {
     pub providers: BTreeMap<String, usize>,
     /// The gateway that agents reach models through; `None` when they do so by themselves.
     pub gateway: Option<GatewaySettings>,
+    /// Whether the suite says that there is to be no gateway, in containers either.
+    pub refuses_gateway: bool,
+}
+
+impl Execution {
+    /// Run in containers. There nothing but the gateway leads to the models, unless the suite
+    /// wants none.
+    pub fn use_containers(&mut self) {
+        self.sandbox = SandboxKind::Docker;
+        if !self.refuses_gateway {
+            self.gateway.get_or_insert_default();
+        }
+    }
+
+    /// A setting that only containers can hold to, when there are none.
+    pub fn idle_setting(&self) -> Option<&'static str> {
+        if self.sandbox == SandboxKind::Docker {
+            None
+        } else if self.limits != ResourceLimits::default() {
+            Some("limits")
+        } else {
+            self.network.as_ref().map(|_| "network")
+        }
+    }
 }
 
 /// The gateway of a run.
@@ -114,6 +138,34 @@ pub enum Network {
     /// Everything.
     Open,
     /// Nothing.
+    None,
+}
+
+/// `sandbox`, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "stands for its schema")]
+pub(super) enum SandboxChoice {
+    Named(SandboxKind),
+    Map(SandboxAsWritten),
+}
+
+/// `network`, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "stands for its schema")]
+pub(super) enum NetworkChoice {
+    Named(NetworkName),
+    Map(NetworkAsWritten),
+}
+
+/// The names of `network`, for the schema.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "stands for its schema")]
+pub(super) enum NetworkName {
+    Gateway,
+    Open,
     None,
 }
 
@@ -273,6 +325,18 @@ fn network(node: &Node) -> Result<Network, Fault> {
         )
         .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
     })
+}
+
+impl Network {
+    /// The word used in records.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Network::Gateway => "gateway",
+            Network::Allowlist(_) => "allowlist",
+            Network::Open => "open",
+            Network::None => "none",
+        }
+    }
 }
 
 /// The network with this name.

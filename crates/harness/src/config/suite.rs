@@ -59,6 +59,41 @@ pub struct Suite {
     parallel: Option<usize>,
     /// Where results go.
     results: Option<ResultsSection>,
+    /// Where trials execute: `local`, `docker`, or a map.
+    #[schemars(with = "Option<execution::SandboxChoice>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    sandbox: Option<IgnoredAny>,
+    /// What a trial may take; needs containers.
+    #[schemars(with = "Option<execution::LimitsAsWritten>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    limits: Option<IgnoredAny>,
+    /// What a trial may reach; needs containers.
+    #[schemars(with = "Option<execution::NetworkChoice>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    network: Option<IgnoredAny>,
+    /// How much is asked of each provider at the same time.
+    #[schemars(with = "Option<BTreeMap<String, execution::ProviderAsWritten>>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    providers: Option<IgnoredAny>,
+    /// The gateway that agents reach models through.
+    #[schemars(with = "Option<execution::GatewayAsWritten>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    gateway: Option<IgnoredAny>,
 }
 
 /// Where tasks come from, for the schema: reading them gives better complaints by hand.
@@ -220,11 +255,11 @@ fn resolve(
         // An agent that brings an image is to run in it.
         execution.sandbox = SandboxKind::Docker;
     }
-    execution::check(&execution, &whole, &mut faults);
-    if execution.sandbox == SandboxKind::Docker && !without_gateway(&whole) {
-        // In containers nothing else leads to the models.
-        execution.gateway.get_or_insert_default();
+    execution.refuses_gateway = without_gateway(&whole);
+    if execution.sandbox == SandboxKind::Docker {
+        execution.use_containers();
     }
+    execution::check(&execution, &whole, &mut faults);
     let entries = read_entries(&root, &source, &folder, &mut faults);
     let (Ok(written), true) = (written, faults.is_empty()) else {
         return Err(vec![source.error(faults)]);

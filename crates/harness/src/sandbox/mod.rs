@@ -110,9 +110,11 @@ impl DockerSandbox {
         sink: impl FnMut(&str),
     ) -> Result<Image, EngineError> {
         let _one_at_a_time = self.building.lock().await;
+        // The engine sees the folder alone, and so names files below it.
+        let below = dockerfile.strip_prefix(context).unwrap_or(dockerfile);
         let spec = BuildSpec {
             context: context.into(),
-            dockerfile: dockerfile.to_string(),
+            dockerfile: below.to_string(),
             args: BTreeMap::new(),
             name: "proctor-task".to_owned(),
             labels: BTreeMap::new(),

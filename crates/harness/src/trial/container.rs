@@ -74,14 +74,16 @@ impl Trial<'_> {
                 (name.to_owned(), docker.image(name).await)
             }
         };
-        let image = image.map_err(failed)?;
-        self.record.sandbox = SandboxRecord::Docker(Box::new(ContainerRecord {
+        let mut record = ContainerRecord {
             image: name,
-            image_id: image.id.clone(),
-            image_digest: image.digest.clone(),
             ..ContainerRecord::default()
-        }));
-        Ok(Some(image))
+        };
+        if let Ok(image) = &image {
+            record.image_id.clone_from(&image.id);
+            record.image_digest.clone_from(&image.digest);
+        }
+        self.record.sandbox = SandboxRecord::Docker(Box::new(record));
+        Ok(Some(image.map_err(failed)?))
     }
 
     /// The agent's CLI in the image; what the image lacks is not there.
@@ -149,7 +151,7 @@ impl Trial<'_> {
                 user: self.agent_user(image),
             },
         };
-        let (network, says) = network(docker.execution.network.as_ref(), environment);
+        let reach = self.reach();
         let limits = limits(docker.execution.limits, environment);
         let user = match &rights {
             Rights::Hardened { user } => Some(user.clone()),
@@ -159,7 +161,10 @@ impl Trial<'_> {
             image: image.clone(),
             view,
             rights,
-            network,
+            network: match reach {
+                Network::Open => EngineNetwork::Open,
+                _ => EngineNetwork::None,
+            },
             limits,
             sockets: self.models.as_ref().map(|_| {
                 let relay = Relay {
@@ -171,7 +176,7 @@ impl Trial<'_> {
         });
         let room = room.await.map_err(failed)?;
         if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
-            record.network = says;
+            reach.as_str().clone_into(&mut record.network);
             record.user = user;
             record.limits = limits.into();
             let by = room.container.disk_limit();
@@ -179,6 +184,19 @@ impl Trial<'_> {
         }
         self.room = Room::Docker(Box::new(room));
         Ok(())
+    }
+
+    /// What the trial may reach: as the suite says, else as the task does.
+    pub(super) fn reach(&self) -> Network {
+        let asked = self.docker().map(|docker| &docker.execution.network);
+        let task = self.plan.task.environment();
+        match (asked, task.map(|environment| &environment.network)) {
+            (Some(Some(asked)), _) => asked.clone(),
+            (None, _) | (_, Some(None | Some(task::Network::Public))) => Network::Open,
+            (_, None) => Network::Gateway,
+            (_, Some(Some(task::Network::NoNetwork))) => Network::None,
+            (_, Some(Some(task::Network::Allowlist(hosts)))) => Network::Allowlist(hosts.clone()),
+        }
     }
 
     /// The user that works in a repo's workspace: never root, so that what it may do is little.
@@ -252,29 +270,6 @@ impl Trial<'_> {
                 .map_or_else(Utf8PathBuf::new, |workspace| workspace.path.clone()),
         }
     }
-}
-
-/// What the container reaches, and how that is called in the record.
-fn network(asked: Option<&Network>, environment: Option<&Environment>) -> (EngineNetwork, String) {
-    let asked = asked.cloned().unwrap_or_else(|| match environment {
-        None => Network::Gateway,
-        Some(environment) => match &environment.network {
-            None | Some(task::Network::Public) => Network::Open,
-            Some(task::Network::NoNetwork) => Network::None,
-            Some(task::Network::Allowlist(hosts)) => Network::Allowlist(hosts.clone()),
-        },
-    });
-    let says = match &asked {
-        Network::Gateway => "gateway",
-        Network::Allowlist(_) => "allowlist",
-        Network::Open => "open",
-        Network::None => "none",
-    };
-    let network = match asked {
-        Network::Open => EngineNetwork::Open,
-        _ => EngineNetwork::None,
-    };
-    (network, says.to_owned())
 }
 
 /// What the suite says, and where it says nothing, what the task does.

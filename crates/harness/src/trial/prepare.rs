@@ -11,7 +11,7 @@ use crate::{
     agent::{Authentication, Installed, LaunchContext, LaunchError},
     area::Area,
     availability,
-    config::{PromptSource, read_workspace_prompt},
+    config::{Network, PromptSource, read_workspace_prompt},
     event::Phase,
     models,
     outcome::Outcome,
@@ -66,7 +66,10 @@ impl Trial<'_> {
         let mut socket = None;
         if self.plan.agent.wants_socket() {
             if self.docker().is_some() {
-                return Err(self.no_socket());
+                return Err(self.refused(
+                    "`transport: websocket` does not reach out of a container",
+                    "use `transport: control`",
+                ));
             }
             socket = Some(Socket::listen().await?);
         }
@@ -112,6 +115,23 @@ impl Trial<'_> {
         let (Some(models), Some(_)) = (self.context.models, self.plan.agent.prompt()) else {
             return Ok(());
         };
+        let reach = self.reach();
+        if reach == Network::None {
+            return Ok(());
+        }
+        let is_remote = self
+            .docker()
+            .is_some_and(|docker| !docker.engine.is_local());
+        if is_remote {
+            return Err(self.refused(
+                "the gateway does not reach the containers of a remote engine",
+                "use `network: open` with `proxy: {gateway: none}`",
+            ));
+        }
+        let allow_hosts = match reach {
+            Network::Allowlist(hosts) => hosts,
+            _ => Vec::new(),
+        };
         let sockets = self.docker().map(|_| models::sockets(&area.path));
         if let Some(folder) = &sockets {
             fs::create_dir_all(folder)?;
@@ -120,7 +140,7 @@ impl Trial<'_> {
             "{}/{}/{}",
             self.plan.name, self.plan.task.name, self.plan.number
         );
-        let opened = models.open(&label, &self.artifacts, sockets.as_deref());
+        let opened = models.open(&label, &self.artifacts, sockets.as_deref(), allow_hosts);
         self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,
             code: "GATEWAY_FAILED",
@@ -129,13 +149,14 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn no_socket(&self) -> NotRun {
+    /// What is asked for cannot be had here.
+    fn refused(&self, message: &str, hint: &str) -> NotRun {
         NotRun::Usage(TrialError::Launch {
             config_file: self.plan.task.config_file().to_owned(),
             problem: LaunchError {
-                message: "`transport: websocket` does not reach out of a container".to_owned(),
-                hint: Some("use `transport: control`".to_owned()),
-                code: "CLAUDE_INVALID_CONFIG",
+                message: message.to_owned(),
+                hint: Some(hint.to_owned()),
+                code: "INVALID_CONFIG",
             },
         })
     }
@@ -207,10 +228,24 @@ impl Trial<'_> {
         if let Some(deadline) = self.deadline() {
             env.insert("PROCTOR_DEADLINE".to_owned(), deadline);
         }
+        if let (Network::Allowlist(_), Some(models)) = (self.reach(), &self.models) {
+            env.extend(models.proxy_env());
+        }
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(env);
         };
-        env.extend(availability::shared_caches(cli, host));
+        if image.is_none() {
+            env.extend(availability::shared_caches(cli, host));
+        }
+        let is_sealed = image.is_some() && self.reach() != Network::Open;
+        if self.models.is_some() || is_sealed {
+            // Its key is the trial's own, or there is nobody to show one to: real ones stay out.
+            return Ok(env);
+        }
+        if image.is_some() {
+            let note = "without the gateway the agent got the real key, in a container of its own";
+            self.record.notes.push(note.to_owned());
+        }
         for name in cli.credential_env {
             if let Some(value) = host.env.get(*name) {
                 env.insert((*name).to_owned(), value.clone());

@@ -105,7 +105,7 @@ fn duplicate_keys_name_both_places() {
 
 #[test]
 fn faults_of_all_sections_come_at_once() {
-    let text = with("type: claude-code", "tipe: x").replace("- git-diff", "- expected-diff")
+    let text = with("type: claude-code", "tipe: x").replace("- git-diff", "- agentic-judge")
         + "wrong: 1\n";
     assert_snapshot!(refusal(text), @"
     testcase.yaml:5:3: unknown key `tipe`
@@ -113,8 +113,8 @@ fn faults_of_all_sections_come_at_once() {
        |   ^^^^
     hint: did you mean `type`?
 
-    testcase.yaml:9:5: `expected-diff` is not supported yet
-     9 |   - expected-diff
+    testcase.yaml:9:5: `agentic-judge` is not supported yet
+     9 |   - agentic-judge
        |     ^^^^^^^^^^^^^
     hint: remove it from `evaluators`
 

@@ -20,9 +20,10 @@ use crate::{
     tree,
 };
 
-/// No reward of an earlier hand may stay, and whoever verifies may write one.
-const READY: &str =
-    "rm -rf /logs/verifier/* && chmod 777 /logs/verifier && chmod +x /tests/test.sh";
+/// Nothing that the agent put where tests and rewards lie may stay.
+const CLEAR: &str = "rm -rf /tests /logs/verifier";
+/// Whoever verifies may write a reward.
+const READY: &str = "chmod 777 /logs/verifier && chmod +x /tests/test.sh";
 /// As Harbor runs it: what it prints stays with the reward.
 const RUN: &str = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1";
 /// How long making ready may take.
@@ -119,12 +120,12 @@ impl Bench<'_> {
         stage: &Utf8Path,
     ) -> Result<(Ran, Result<reward::Rewards, String>), String> {
         let text = |error: EngineError| error.to_string();
+        if self.verifier.mode == VerifierMode::Shared {
+            self.make_ready(CLEAR, "clear").await?;
+        }
         let put = self.room.container.upload(stage.as_std_path(), "/");
         put.await.map_err(text)?;
-        let ready = self.run(READY, Some("0:0"), SHORT, "ready").await?;
-        if ready.code(READY)? != 0 {
-            return Err(format!("could not be made ready: {}", ready.last_line));
-        }
+        self.make_ready(READY, "ready").await?;
         let user = self.verifier.user.as_deref().unwrap_or("0:0");
         let ran = self
             .run(RUN, Some(user), self.verifier.timeout, "run")
@@ -138,6 +139,14 @@ impl Bench<'_> {
         got.await.map_err(text)?;
         let rewards = reward::read(&kept);
         Ok((ran, rewards))
+    }
+
+    async fn make_ready(&self, line: &str, name: &str) -> Result<(), String> {
+        let ran = self.run(line, Some("0:0"), SHORT, name).await?;
+        match ran.code(line)? {
+            0 => Ok(()),
+            _ => Err(format!("could not be made ready: {}", ran.last_line)),
+        }
     }
 
     async fn run(

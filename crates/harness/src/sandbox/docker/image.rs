@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bollard::models::ImageInspect;
+use bollard::query_parameters::TagImageOptions;
 
 use super::{Engine, EngineError};
 
@@ -38,6 +39,18 @@ impl Engine {
             }),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Engine {
+    /// Gives an image a name of its own, `latest` of that.
+    pub async fn name(&self, image: &Image, name: &str) -> Result<(), EngineError> {
+        let options = TagImageOptions {
+            repo: Some(name.to_owned()),
+            tag: Some("latest".to_owned()),
+        };
+        let named = self.docker().tag_image(&image.id, Some(options)).await;
+        named.map_err(|error| EngineError::of("name an image", error))
     }
 }
 
