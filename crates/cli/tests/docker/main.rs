@@ -14,3 +14,4 @@ mod limits;
 mod network;
 mod remote;
 mod streams;
+mod trials;

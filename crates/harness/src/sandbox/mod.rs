@@ -16,6 +16,7 @@ pub use self::{
 };
 use crate::{
     agent::Installed,
+    area::Area,
     config::{Execution, SandboxKind},
     host::Host,
     store,
@@ -46,6 +47,8 @@ pub struct DockerSandbox {
     programs: Mutex<BTreeMap<(String, &'static str), Option<Installed>>>,
     /// One build at a time: trials of one task want the same image.
     building: Mutex<()>,
+    /// The files of containers lie here, so that a later run finds them should we be killed.
+    _area: Area,
 }
 
 impl Sandbox {
@@ -58,21 +61,27 @@ impl Sandbox {
         if execution.sandbox == SandboxKind::Local {
             return Ok(Sandbox::Local);
         }
+        let area = Area::create(&host.temp)
+            .map_err(|error| EngineError::file("write to", host.temp.as_std_path(), &error))?;
         let engine = Engine::connect(&EngineOptions {
             address: Address::from_docker_host(host.env.get(DOCKER_HOST).map(String::as_str))?,
             binary: host.binary.clone().into(),
-            scratch: host.temp.clone().into(),
+            scratch: area.scratch.clone().into(),
             supervisor: host.supervisor.clone(),
             env: host.env.clone().into_iter().collect(),
         })
         .await?;
-        engine.sweep(|label| is_alive(label, host)).await?;
+        let own = format!("{}:{run_dir}", host.name);
+        // What bears our own label is of the run that we resume: we have made nothing yet.
+        let is_needed = |label: &str| label != own && is_alive(label, host);
+        engine.sweep(is_needed).await?;
         Ok(Sandbox::Docker(Box::new(DockerSandbox {
             engine,
             execution: execution.clone(),
-            label: format!("{}:{run_dir}", host.name),
+            label: own,
             programs: Mutex::default(),
             building: Mutex::default(),
+            _area: area,
         })))
     }
 

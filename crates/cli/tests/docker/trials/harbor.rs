@@ -1,0 +1,68 @@
+//! Tasks that are folders in Harbor's format: built, done and verified in containers.
+
+use camino::Utf8PathBuf;
+use serde_json::json;
+
+use super::{Rig, shell};
+
+const DOCKERFILE: &str = "FROM proctor-test:debian\nENV WORD=hello\nWORKDIR /app\nCOPY files/ ./\nRUN echo made > made.txt\n";
+/// Passes when the word that the Dockerfile names is in the file.
+const TEST: &str = "test ! -e /tests/planted && test -f made.txt && test -f readme || exit 9\nif grep -qx \"$WORD\" greeting.txt; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n";
+const SOLVE: &str = "cp \"$(dirname \"$0\")/word\" greeting.txt\n";
+
+/// Writes the task's folder for this mode of the verifier.
+fn task(rig: &Rig, mode: &str) -> Utf8PathBuf {
+    let folder = rig.context.root().join("tasks/greet");
+    let toml = format!(
+        "[task]\nname = \"org/greet\"\n[agent]\ntimeout_sec = 60\n[verifier]\nenvironment_mode = \"{mode}\"\n"
+    );
+    for (name, text) in [
+        ("task.toml", toml.as_str()),
+        ("instruction.md", "Greet.\n"),
+        ("environment/Dockerfile", DOCKERFILE),
+        ("environment/files/readme", "read me\n"),
+        ("tests/test.sh", TEST),
+        ("solution/solve.sh", SOLVE),
+        ("solution/word", "hello\n"),
+    ] {
+        let path = folder.join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// Runs agents on the task, and checks their rewards.
+fn verified(mode: &str) {
+    let Some(rig) = Rig::new() else { return };
+    task(&rig, mode);
+    // Whatever is written once the tests have run would pass; whatever lies there before must not.
+    let late = "(setsid sh -c 'mkdir -p /logs/verifier; while sleep 0.05; do echo 1 > /logs/verifier/reward.txt; done' >/dev/null 2>&1 &) ; mkdir -p /logs/verifier /tests; touch /tests/planted; echo 1 > /logs/verifier/reward.txt; echo no > greeting.txt";
+    let agents = json!([
+        {"name": "floor", "type": "null"},
+        {"name": "ceiling", "type": "oracle"},
+        shell("cheat", late),
+    ]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    let output = rig.run(&path, &[]);
+    for (agent, reward) in [("floor", 0.0), ("ceiling", 1.0), ("cheat", 0.0)] {
+        let record = rig.record(agent);
+        assert_eq!(record["outcome"], "completed", "{record:#}");
+        assert_eq!(record["sandbox"]["kind"], "docker", "{record:#}");
+        let metrics = &record["verdicts"][0]["metrics"];
+        assert_eq!(metrics["reward"], reward, "{agent}: {record:#}");
+        assert_eq!(metrics["mode"], mode);
+    }
+    output.assert_code(1);
+    assert_eq!(rig.record("ceiling")["diff"]["files_changed"], 1);
+}
+
+#[test]
+fn a_task_is_verified_where_the_agent_worked_once_all_it_started_is_dead() {
+    verified("shared");
+}
+
+#[test]
+fn a_task_is_verified_in_a_fresh_container_with_the_agents_files() {
+    verified("separate");
+}
