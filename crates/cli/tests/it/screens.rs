@@ -36,6 +36,8 @@ fn help_tells_what_there_is() {
       clean        Remove workspaces, runs, and what dead runs left behind
       task         Work with tasks
       log          Work with agents' logs
+      image        Work with images for trials in containers
+      sdk-server   Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -132,6 +134,27 @@ fn help_tells_how_to_run() {
 
           --parallel <N>
               How many trials run at the same time
+
+          --sandbox <KIND>
+              Where trials execute, whatever the suite says
+
+              Possible values:
+              - local:  In folders and process trees of this machine
+              - docker: In containers
+
+          --network <NETWORK>
+              What trials in containers may reach, whatever suite and tasks say
+
+              Possible values:
+              - gateway: The gateway and nothing else
+              - open:    Everything
+              - none:    Nothing
+
+          --model-script <FILE>
+              Answer the agents' calls from this file: no model is asked, and nothing is paid
+
+          --max-cost <USD>
+              What all trials may spend together, in dollars
 
           --seed <N>
               What the order of the trials comes from

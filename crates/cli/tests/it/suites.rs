@@ -160,10 +160,21 @@ fn what_is_wrong_in_a_suite_is_told_with_its_place() {
     let agents = two_agents(&context);
     for (agents, more, told) in [
         (&agents, json!({"trails": 3}), "did you mean `trials`?"),
+        (&agents, json!({"sandbox": "podman"}), "podman"),
         (
             &agents,
-            json!({"sandbox": "docker"}),
-            "`sandbox` is not supported yet",
+            json!({"limits": {"memory": "1g"}}),
+            "`limits` needs containers",
+        ),
+        (
+            &agents,
+            json!({"sandbox": "docker", "limits": {"memory": "much"}}),
+            "`much` is not a size",
+        ),
+        (
+            &agents,
+            json!({"gateway": {"budget_usd": 0}}),
+            "an amount of dollars above 0",
         ),
         (&agents, json!({"trials": 0}), "from 1 to 1000"),
         (

@@ -274,16 +274,22 @@ fn what_is_not_there_yet_is_refused_by_name() {
     for (more, told) in [
         (
             json!({"proxy": {"gateway": "litellm"}}),
-            "`gateway` of `proxy`",
+            "LiteLLM as a gateway is not there yet",
         ),
         (
-            json!({"proxy": {"gateway": "none", "budget_per_trial_usd": 5}}),
+            json!({"proxy": {"budget_per_trial_usd": "much"}}),
             "`budget_per_trial_usd`",
         ),
         (json!({"proxy": {"log_dir": "x"}}), "`log_dir`"),
-        (json!({"network": {"allowlist": []}}), "`network`"),
+        (
+            json!({"network": {"allowlist": []}}),
+            "`network` needs containers",
+        ),
         (json!({"secrets": {"env_fil": "x"}}), "env_fil"),
-        (json!({"orchestrators": image}), "an agent with an `image`"),
+        (
+            json!({"orchestrators": image, "sandbox": "local"}),
+            "an agent with an `image`",
+        ),
         (json!({"orchestrators": []}), "`orchestrators` is empty"),
         (
             json!({"orchestrators": [{"name": "a", "adaptor": "x"}]}),

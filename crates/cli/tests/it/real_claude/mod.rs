@@ -2,6 +2,7 @@
 //! these tests share: a trial, what it leaves, and what must not be left.
 
 mod failures;
+mod gateway;
 mod options;
 mod prompts;
 mod rough;

@@ -1,0 +1,129 @@
+//! The real Claude Code through the gateway of a suite: metered twice, limited, and without the
+//! real key.
+
+use camino::Utf8PathBuf;
+use proctor_testkit::llm;
+use serde_json::{Value, json};
+
+use super::{LATEST, Trial, expect};
+
+/// The real key. It must not be found anywhere.
+const CANARY: &str = "sk-ant-canary-0123456789";
+
+/// Runs Claude Code as the only agent of a suite with these settings; gives the trial's folder.
+fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
+    let folder = trial.ctx.root().join("suite");
+    fs_err::create_dir_all(&folder).unwrap();
+    let case = json!({
+        "name": "task",
+        "description": "through the gateway",
+        "repo": trial.ctx.repo().path(),
+        "agent": {"type": "claude-code", "config": {"prompt": "do it"}},
+        "evaluators": [{"name": "git-diff"}],
+    });
+    fs_err::write(folder.join("case.json"), case.to_string()).unwrap();
+    let mut suite = json!({
+        "agents": [{"type": "claude-code"}],
+        "tasks": [{"testcase": "case.json"}],
+    });
+    let members = suite.as_object_mut().unwrap();
+    members.extend(more.as_object().unwrap().clone());
+    let path = folder.join("proctor.json");
+    fs_err::write(&path, suite.to_string()).unwrap();
+    let args = ["run", path.as_str()]
+        .into_iter()
+        .chain(args.iter().copied());
+    let program = trial.ctx.proctor(args).model(&trial.model);
+    program
+        .env("ANTHROPIC_API_KEY", CANARY)
+        .run()
+        .assert_code(code);
+    trial.assert_tidy();
+    folder.join("results/latest/trials/claude-code/task/trial-1")
+}
+
+fn record(folder: &Utf8PathBuf) -> Value {
+    let bytes = fs_err::read(folder.join("artifacts/record.json")).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+/// Every file below a folder that holds this text.
+fn files_with(folder: &Utf8PathBuf, text: &str) -> Vec<Utf8PathBuf> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir_utf8().unwrap().flatten() {
+        let path = entry.path().to_owned();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if kind.is_file() {
+            let bytes = fs_err::read(&path).unwrap();
+            if bytes
+                .windows(text.len())
+                .any(|part| part == text.as_bytes())
+            {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_trial_is_metered_by_the_gateway_and_never_sees_the_real_key() {
+    let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
+    let Some(trial) = Trial::of(LATEST, script) else {
+        return;
+    };
+    let folder = run(&trial, &json!({"gateway": {}}), &[], 0);
+    let record = record(&folder);
+    expect(&record, "/outcome", "completed");
+    expect(&record, "/agent/credentials", "gateway");
+    expect(&record, "/gateway/calls", 2);
+    for (part, tokens) in [
+        ("input_tokens", llm::USAGE.input),
+        ("output_tokens", llm::USAGE.output),
+        ("cache_read_tokens", llm::USAGE.cache_read),
+        ("cache_creation_tokens", llm::USAGE.cache_creation),
+    ] {
+        expect(&record, &format!("/gateway/{part}"), 2 * tokens);
+        expect(&record, &format!("/usage/{part}"), 2 * tokens);
+    }
+    assert!(record["gateway"]["differences"].is_null(), "{record:#}");
+    // The upstream got the real key, and nobody else did.
+    assert_eq!(trial.model.turns()[0].header("x-api-key"), Some(CANARY));
+    let results = trial.ctx.root().join("suite/results");
+    assert_eq!(files_with(&results, CANARY), Vec::<Utf8PathBuf>::new());
+    let calls = fs_err::read_to_string(folder.join("artifacts/calls.ndjson")).unwrap();
+    assert!(calls.lines().count() >= 2, "{calls}");
+}
+
+#[test]
+fn a_budget_ends_the_trial_with_an_outcome_of_its_own() {
+    let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
+    let Some(trial) = Trial::of(LATEST, script) else {
+        return;
+    };
+    let folder = run(&trial, &json!({"gateway": {"budget_calls": 1}}), &[], 1);
+    let record = record(&folder);
+    expect(&record, "/outcome", "budget_exceeded");
+    expect(&record, "/status", "failed");
+    expect(&record, "/gateway/exhausted", "calls");
+}
+
+#[test]
+fn a_script_answers_in_the_place_of_models() {
+    let Some(trial) = Trial::of(LATEST, llm::says("nobody asks me")) else {
+        return;
+    };
+    let script = trial.ctx.root().join("answers.yaml");
+    fs_err::write(
+        &script,
+        r#"{"answers": [{"message": {"content": [{"write_file": {"path": "hello.txt", "content": "hi\n"}}]}}, {"message": {"content": [{"text": "written"}]}}]}"#,
+    )
+    .unwrap();
+    let folder = run(&trial, &json!({}), &["--model-script", script.as_str()], 0);
+    let record = record(&folder);
+    expect(&record, "/outcome", "completed");
+    expect(&record, "/diff/files_changed", 1);
+    assert!(trial.model.turns().is_empty());
+}
