@@ -6,7 +6,7 @@ mod harbor;
 mod many;
 mod models;
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_testkit::{DEBIAN, Output, Program, TestContext, docker_host};
@@ -41,8 +41,8 @@ impl Rig {
             "evaluators": ["git-diff", {"name": "command", "config": {"command": JUDGE}}],
         });
         self.context.testcase(&case.to_string());
-        let patch = self.context.root().join("cases/solution.patch");
-        fs_err::write(patch, SOLUTION).unwrap();
+        let solution = self.context.root().join("cases/solution.patch");
+        fs_err::write(solution, SOLUTION).unwrap();
         let mut suite = json!({
             "agents": agents, "tasks": [{"testcase": "cases/testcase.yaml"}],
             "sandbox": {"type": "docker", "image": DEBIAN},
@@ -102,13 +102,11 @@ impl Rig {
 
     #[track_caller]
     fn docker(&self, args: &[&str]) -> String {
-        let output = Command::new("docker")
-            .args(["-H", &self.host])
-            .args(args)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "docker {args:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        let all = ["-H", &self.host].into_iter().chain(args.iter().copied());
+        let docker = self.context.program("docker".into(), all);
+        let output = docker.env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
+        output.assert_code(0);
+        output.stdout
     }
 
     /// No container, no process and no temporary folder is there.
@@ -145,8 +143,8 @@ fn agents_work_on_a_repo_in_a_container_of_their_own() {
         {"name": "ceiling", "type": "oracle"},
         shell("writer", script),
     ]);
-    let path = rig.suite(&agents, &json!({}));
-    rig.run(&path, &[]).assert_code(1);
+    let suite = rig.suite(&agents, &json!({}));
+    rig.run(&suite, &[]).assert_code(1);
     let id = rig.docker(&["image", "inspect", "--format", "{{.Id}}", DEBIAN]);
     for (agent, status) in [
         ("floor", "failed"),
@@ -161,7 +159,7 @@ fn agents_work_on_a_repo_in_a_container_of_their_own() {
         assert_eq!(sandbox["image_id"], id.trim());
         assert_eq!(sandbox["network"], "gateway");
         let user = sandbox["user"].as_str().unwrap();
-        assert!(!user.starts_with("0") && user != "root", "{user}");
+        assert!(!user.starts_with('0') && user != "root", "{user}");
     }
     for agent in ["ceiling", "writer"] {
         let patch = fs_err::read_to_string(rig.trial(agent).join("diff.patch")).unwrap();

@@ -281,13 +281,24 @@ impl DockerRoom {
     /// Put the files of a folder of this machine in the place of what is in a folder of the image.
     pub async fn replace(&self, files: &std::path::Path, folder: &str) -> Result<(), EngineError> {
         let empty = ["find", folder, "-mindepth", "1", "-delete"];
-        self.ask(&empty, std::time::Duration::from_mins(5)).await?;
+        let root = Some("0:0".to_owned());
+        let limit = std::time::Duration::from_mins(5);
+        self.ask_as(root, &empty, limit).await?;
         self.container.upload(files, folder).await
     }
 
     /// Run a short command to its end and say what it printed; `None` when it is not there.
     pub async fn ask(
         &self,
+        argv: &[&str],
+        limit: std::time::Duration,
+    ) -> Result<Option<String>, EngineError> {
+        self.ask_as(self.user.clone(), argv, limit).await
+    }
+
+    async fn ask_as(
+        &self,
+        user: Option<String>,
         argv: &[&str],
         limit: std::time::Duration,
     ) -> Result<Option<String>, EngineError> {
@@ -303,7 +314,7 @@ impl DockerRoom {
             output: Some(1 << 20),
             ..Limits::default()
         };
-        let mut running = self.start(command, self.user.clone()).await?;
+        let mut running = self.start(command, user).await?;
         let mut said = Vec::new();
         loop {
             match running.next().await {

@@ -145,7 +145,7 @@ impl Trial<'_> {
         }));
         let rights = match environment {
             Some(environment) => Rights::Usual {
-                user: environment.user.clone(),
+                user: environment.user.clone().or_else(|| image.user.clone()),
             },
             None => Rights::Hardened {
                 user: self.agent_user(image),
@@ -211,13 +211,22 @@ impl Trial<'_> {
     }
 
     /// Hand the trial's folders to whoever works in the container.
-    pub(super) fn hand_over(&self, area: &Area, workspace: &Utf8Path) -> Result<(), NotRun> {
-        let SandboxRecord::Docker(record) = &self.record.sandbox else {
+    pub(super) async fn hand_over(&self, area: &Area, workspace: &Utf8Path) -> Result<(), NotRun> {
+        let (SandboxRecord::Docker(record), Room::Docker(room)) =
+            (&self.record.sandbox, &self.room)
+        else {
             return Ok(());
         };
-        let user = record.user.as_deref().unwrap_or_default();
-        let uid = user.split(':').next().and_then(|uid| uid.parse().ok());
-        let Some(uid) = uid.filter(|_| self.context.host.is_root) else {
+        let Some(user) = record.user.as_deref().filter(|_| self.context.host.is_root) else {
+            return Ok(());
+        };
+        let mut uid = user.split(':').next().and_then(|uid| uid.parse().ok());
+        if uid.is_none() {
+            // Only the image knows who bears a name.
+            let said = room.ask(&["id", "-u"], ASKED).await.map_err(failed)?;
+            uid = said.and_then(|said| said.trim().parse().ok());
+        }
+        let Some(uid) = uid else {
             return Ok(());
         };
         for folder in [&area.home, &area.scratch, workspace] {

@@ -102,7 +102,7 @@ impl Trial<'_> {
             fs::create_dir_all(path.parent().unwrap_or(&path))?;
             fs::write(&path, bytes)?;
         }
-        self.hand_over(&area, &path)?;
+        self.hand_over(&area, &path).await?;
         Ok(Ready {
             launch,
             socket,

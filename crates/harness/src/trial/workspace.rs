@@ -53,7 +53,7 @@ impl Trial<'_> {
         made.leave_out(self.plan.agent.litter())?;
         if let (Some(image), Files::Repo { .. }) = (image, &task.files) {
             self.enter(image, area, Some(&path)).await?;
-            self.hand_over(area, &path)?;
+            self.hand_over(area, &path).await?;
         }
         if let Some(install) = &task.install {
             self.install(install, area, &path).await?;

@@ -66,3 +66,25 @@ fn a_task_is_verified_where_the_agent_worked_once_all_it_started_is_dead() {
 fn a_task_is_verified_in_a_fresh_container_with_the_agents_files() {
     verified("separate");
 }
+
+#[test]
+fn an_agent_is_the_user_of_the_image_and_has_a_home() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "separate");
+    let dockerfile =
+        format!("{DOCKERFILE}RUN useradd --uid 4321 worker && chown -R worker /app\nUSER worker\n");
+    fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
+    let script = "id -un; touch $HOME/mine && echo at home; echo hello > greeting.txt; rm readme";
+    let agents = json!([shell("worker", script), {"name": "ceiling", "type": "oracle"}]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    rig.run(&path, &[]).assert_code(3);
+    assert_eq!(rig.printed("worker"), "worker\nat home\n");
+    assert_eq!(rig.record("worker")["sandbox"]["user"], "worker");
+    let verdict = &rig.record("worker")["verdicts"][0];
+    let told = verdict["message"].as_str().unwrap();
+    assert!(
+        told.contains("exit code 9"),
+        "the file is still there: {told}"
+    );
+    assert_eq!(rig.record("ceiling")["status"], "passed");
+}
