@@ -1,7 +1,7 @@
 //! The verifier in containers: in the agent's own once everything that it started is dead, or in
 //! a fresh one that gets the agent's files.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -22,8 +22,6 @@ use crate::{
 
 /// Nothing that the agent put where tests and rewards lie may stay.
 const CLEAR: &str = "rm -rf /tests /logs/verifier";
-/// Whoever verifies may write a reward.
-const READY: &str = "chmod 777 /logs/verifier && chmod +x /tests/test.sh";
 /// As Harbor runs it: what it prints stays with the reward.
 const RUN: &str = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1";
 /// How long making ready may take.
@@ -72,6 +70,9 @@ fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
     for name in ["verifier", "agent", "artifacts"] {
         fs::create_dir_all(stage.join("logs").join(name))?;
     }
+    // Whoever verifies may write a reward.
+    let everyone = std::fs::Permissions::from_mode(0o777);
+    fs::set_permissions(stage.join("logs/verifier"), everyone)?;
     copy_without_ignored(&verifier.tests, &stage.join("tests"))?;
     make_executable(&stage.join("tests/test.sh"))
 }
@@ -121,11 +122,13 @@ impl Bench<'_> {
     ) -> Result<(Ran, Result<reward::Rewards, String>), String> {
         let text = |error: EngineError| error.to_string();
         if self.verifier.mode == VerifierMode::Shared {
-            self.make_ready(CLEAR, "clear").await?;
+            let cleared = self.run(CLEAR, Some("0:0"), SHORT, "clear").await?;
+            if cleared.code(CLEAR)? != 0 {
+                return Err(format!("could not be made ready: {}", cleared.last_line));
+            }
         }
         let put = self.room.container.upload(stage.as_std_path(), "/");
         put.await.map_err(text)?;
-        self.make_ready(READY, "ready").await?;
         let user = self.verifier.user.as_deref().unwrap_or("0:0");
         let ran = self
             .run(RUN, Some(user), self.verifier.timeout, "run")
@@ -139,14 +142,6 @@ impl Bench<'_> {
         got.await.map_err(text)?;
         let rewards = reward::read(&kept);
         Ok((ran, rewards))
-    }
-
-    async fn make_ready(&self, line: &str, name: &str) -> Result<(), String> {
-        let ran = self.run(line, Some("0:0"), SHORT, name).await?;
-        match ran.code(line)? {
-            0 => Ok(()),
-            _ => Err(format!("could not be made ready: {}", ran.last_line)),
-        }
     }
 
     async fn run(
