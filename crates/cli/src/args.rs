@@ -22,7 +22,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run test cases or a suite: agents work on repos, evaluators judge the results
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Check test cases and suites without running anything
     Validate(ValidateArgs),
     /// Write a test case to start from
@@ -119,6 +119,12 @@ pub struct SuiteArgs {
     /// Answer the agents' calls from this file: no model is asked, and nothing is paid
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<Utf8PathBuf>,
+    /// Record each trial's calls to models below this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "replay_models")]
+    pub record_models: Option<Utf8PathBuf>,
+    /// Answer the agents' calls from what was recorded below this folder, and from nothing else
+    #[arg(long, value_name = "DIR")]
+    pub replay_models: Option<Utf8PathBuf>,
     /// What all trials may spend together, in dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<u64>,
@@ -494,7 +500,7 @@ pub struct ImageBuildArgs {
     /// Which agent's
     #[arg(value_enum)]
     pub name: ShippedImage,
-    /// An argument of its Dockerfile, such as BASE=IMAGE or CLAUDE_CODE_VERSION=2.1.30; may be given more than once
+    /// An argument of its Dockerfile, such as BASE=IMAGE; may be given more than once
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     pub args: Vec<String>,
     /// The network of the build's commands, as the engine calls it

@@ -5,15 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
-    Auth, Budget, Gateway, GatewayConfig, GatewayError, HttpUpstream, KeySpec, Ledger, Limits,
-    NanoUsd, Policy, Provider, Secret, Setting, SocketGuard, Totals, Upstream, VirtualKey,
+    Auth, Budget, CassetteSpec, Gateway, GatewayConfig, GatewayError, HttpUpstream, KeySpec,
+    Ledger, Limits, NanoUsd, OnMiss, Pace, Policy, Provider, Secret, Setting, SocketGuard, Totals,
+    Upstream, VirtualKey,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::Endpoint,
-    config::{Execution, GatewaySettings},
+    config::{Execution, GatewaySettings, TapeMode, Tapes},
     usage::{Figures, Usage, UsageSource, Usd},
 };
 
@@ -166,7 +167,7 @@ impl Models {
     }
 
     /// A way to the models for one trial, and to the hosts of `allow_hosts`. Inside a container it
-    /// leads through a socket in `sockets`.
+    /// leads through a socket in `sockets`. `label` is the trial's place among all, as a path.
     pub fn open(
         &self,
         label: &str,
@@ -175,6 +176,7 @@ impl Models {
         allow_hosts: Vec<String>,
     ) -> Result<TrialModels, GatewayError> {
         let settings = &self.settings;
+        let tape = settings.tapes.as_ref().map(|tapes| tape(tapes, label));
         let key = self.gateway.mint(KeySpec {
             label: label.to_owned(),
             limits: Limits {
@@ -191,6 +193,7 @@ impl Models {
             },
             log: Some(artifacts.join(CALLS_FILE).into()),
             allow_hosts,
+            cassette: tape,
             ..KeySpec::default()
         })?;
         let socket = match sockets {
@@ -227,6 +230,23 @@ impl Models {
     pub async fn close(&self, models: TrialModels) -> GatewayRecord {
         let ledger = self.gateway.revoke(&models.key).await;
         GatewayRecord::of(&ledger.unwrap_or_default())
+    }
+}
+
+/// The recording of one trial's calls.
+fn tape(tapes: &Tapes, label: &str) -> CassetteSpec {
+    let path = tapes.folder.join(format!("{label}.ndjson"));
+    match tapes.mode {
+        TapeMode::Record => {
+            // When the folder cannot be made, opening the file says why.
+            let _ = fs_err::create_dir_all(path.parent().unwrap_or(&tapes.folder));
+            CassetteSpec::Record(path.into())
+        }
+        TapeMode::Replay => CassetteSpec::Replay {
+            path: path.into(),
+            on_miss: OnMiss::Refuse,
+            pace: Pace::AtOnce,
+        },
     }
 }
 

@@ -132,10 +132,8 @@ impl TrialKey {
 
     /// The trial's folder in a run.
     pub(crate) fn folder(&self, run: &Utf8Path) -> Utf8PathBuf {
-        run.join("trials")
-            .join(&self.agent)
-            .join(folder_name(&self.task))
-            .join(format!("trial-{}", self.trial))
+        let path = store::trial_path(&self.agent, &self.task, self.trial);
+        run.join("trials").join(path)
     }
 }
 
@@ -475,17 +473,6 @@ fn pause(attempt: u32) -> Duration {
         .min(LONGEST_PAUSE)
 }
 
-/// A task's name as the name of a folder.
-fn folder_name(task: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let name: String = task
-        .chars()
-        .map(|c| if safe(c) { c } else { '-' })
-        .take(100)
-        .collect();
-    name.trim_start_matches('.').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -494,10 +481,5 @@ mod tests {
     fn pauses_double_up_to_a_minute() {
         let seconds: Vec<u64> = (0..8).map(|attempt| pause(attempt).as_secs()).collect();
         assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);
-    }
-
-    #[test]
-    fn a_task_name_is_a_safe_folder() {
-        assert_eq!(folder_name("../fix: it"), "-fix--it");
     }
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{ResolvedSuite, SandboxKind, Settings, load_suite, read_script, suite_of_folder},
+    config::{
+        ResolvedSuite, SandboxKind, Settings, TapeMode, Tapes, load_suite, read_script,
+        suite_of_folder,
+    },
     control::Control,
     event::RunEvent,
     host::Host,
@@ -65,6 +68,14 @@ fn run_suite(
     if let Some(file) = &options.model_script {
         let script = read_script(&host.cwd.join(file)).map_err(CliError::ModelScript)?;
         suite.execution.gateway.get_or_insert_default().script = Some(script);
+    }
+    let recorded = options.record_models.as_ref();
+    let tapes = recorded.map(|folder| (TapeMode::Record, folder));
+    let replayed = options.replay_models.as_ref();
+    let tapes = tapes.or(replayed.map(|folder| (TapeMode::Replay, folder)));
+    if let Some((mode, folder)) = tapes {
+        let folder = host.cwd.join(folder);
+        suite.execution.gateway.get_or_insert_default().tapes = Some(Tapes { mode, folder });
     }
     if let Some(nanos) = options.max_cost {
         let gateway = suite.execution.gateway.get_or_insert_default();

@@ -153,6 +153,12 @@ fn help_tells_how_to_run() {
           --model-script <FILE>
               Answer the agents' calls from this file: no model is asked, and nothing is paid
 
+          --record-models <DIR>
+              Record each trial's calls to models below this folder
+
+          --replay-models <DIR>
+              Answer the agents' calls from what was recorded below this folder, and from nothing else
+
           --max-cost <USD>
               What all trials may spend together, in dollars
 

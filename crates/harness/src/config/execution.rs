@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::Script;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,6 +79,26 @@ pub struct GatewaySettings {
     pub max_tokens: Option<u64>,
     /// Who answers instead of the providers.
     pub script: Option<Arc<Script>>,
+    /// What is done with recordings of the calls.
+    pub tapes: Option<Tapes>,
+}
+
+/// Recordings of the calls of trials, a file for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tapes {
+    /// Whether they are made or played.
+    pub mode: TapeMode,
+    /// Their folder.
+    pub folder: Utf8PathBuf,
+}
+
+/// What is done with recordings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TapeMode {
+    /// Calls are recorded.
+    Record,
+    /// Calls are answered from recordings, and from nothing else.
+    Replay,
 }
 
 /// `gateway`.
@@ -102,6 +122,10 @@ pub(super) struct GatewayAsWritten {
     max_tokens: Option<u64>,
     /// A file with answers, beside the suite: no model is asked and nothing is paid.
     script: Option<String>,
+    /// A folder, beside the suite, that each trial's calls are recorded to.
+    record: Option<String>,
+    /// A folder of such recordings that calls are answered from: no model is asked.
+    replay: Option<String>,
 }
 
 /// The kind of sandbox.
@@ -378,6 +402,15 @@ fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
             Some(script.map_err(|message| node.fault("script", message))?)
         }
     };
+    let tapes = match (&written.record, &written.replay) {
+        (None, None) => None,
+        (Some(name), None) => Some((TapeMode::Record, name)),
+        (None, Some(name)) => Some((TapeMode::Replay, name)),
+        (Some(_), Some(_)) => {
+            let message = "both `record` and `replay` are given";
+            return Err(node.fault("replay", message).with_hint("keep one"));
+        }
+    };
     Ok(GatewaySettings {
         budget_usd: written.budget_usd,
         budget_tokens: written.budget_tokens,
@@ -387,6 +420,10 @@ fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
         temperature: written.temperature,
         max_tokens: written.max_tokens,
         script,
+        tapes: tapes.map(|(mode, name)| Tapes {
+            mode,
+            folder: folder.join(name),
+        }),
     })
 }
 

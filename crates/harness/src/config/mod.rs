@@ -29,7 +29,7 @@ pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};
 pub use evaluator::EvaluatorSpec;
 pub use execution::{
-    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, read_script,
+    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, TapeMode, Tapes, read_script,
 };
 pub(crate) use interpolate::Variables;
 pub use node::{Node, Span, Value};

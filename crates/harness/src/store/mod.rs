@@ -130,6 +130,24 @@ pub fn new_id() -> String {
     format!("{now}-{}", &random[random.len() - 8..])
 }
 
+/// Where a trial of a suite is, below what holds all of them.
+pub fn trial_path(agent: &str, task: &str, trial: u32) -> Utf8PathBuf {
+    Utf8PathBuf::from(agent)
+        .join(folder_name(task))
+        .join(format!("trial-{trial}"))
+}
+
+/// A task's name as the name of a folder.
+fn folder_name(task: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name: String = task
+        .chars()
+        .map(|c| if safe(c) { c } else { '-' })
+        .take(100)
+        .collect();
+    name.trim_start_matches('.').to_owned()
+}
+
 /// Lock a folder of ours. The system gives the lock back when its holder dies.
 pub fn lock(folder: &Utf8Path) -> std::io::Result<File> {
     let file = File::create(folder.join(LOCK_FILE))?;
@@ -198,5 +216,10 @@ mod tests {
     fn a_folder_without_a_lock_file_is_left_alone() {
         let (_dir, parent) = folder();
         assert!(is_locked(&parent));
+    }
+
+    #[test]
+    fn a_task_name_is_a_safe_folder() {
+        assert_eq!(folder_name("../fix: it"), "-fix--it");
     }
 }

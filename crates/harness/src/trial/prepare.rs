@@ -136,11 +136,13 @@ impl Trial<'_> {
         if let Some(folder) = &sockets {
             fs::create_dir_all(folder)?;
         }
-        let label = format!(
-            "{}/{}/{}",
-            self.plan.name, self.plan.task.name, self.plan.number
+        let label = store::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
+        let opened = models.open(
+            label.as_str(),
+            &self.artifacts,
+            sockets.as_deref(),
+            allow_hosts,
         );
-        let opened = models.open(&label, &self.artifacts, sockets.as_deref(), allow_hosts);
         self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,
             code: "GATEWAY_FAILED",

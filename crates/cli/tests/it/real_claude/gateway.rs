@@ -127,3 +127,35 @@ fn a_script_answers_in_the_place_of_models() {
     expect(&record, "/diff/files_changed", 1);
     assert!(trial.model.turns().is_empty());
 }
+
+/// A recorded trial is played again with no model there, and comes to the same.
+#[test]
+fn a_recorded_trial_is_replayed_without_a_model() {
+    let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
+    let Some(trial) = Trial::of(LATEST, script) else {
+        return;
+    };
+    let tapes = trial.ctx.root().join("tapes");
+    let recorded = record(&run(
+        &trial,
+        &json!({}),
+        &["--record-models", tapes.as_str()],
+        0,
+    ));
+    let asked = trial.model.turns().len();
+    assert_eq!(files_with(&tapes, CANARY), Vec::<Utf8PathBuf>::new());
+    let replayed = record(&run(
+        &trial,
+        &json!({}),
+        &["--replay-models", tapes.as_str()],
+        0,
+    ));
+    assert_eq!(
+        trial.model.turns().len(),
+        asked,
+        "the model was asked again"
+    );
+    for part in ["outcome", "turns", "usage", "diff"] {
+        assert_eq!(recorded[part], replayed[part], "{part}");
+    }
+}
