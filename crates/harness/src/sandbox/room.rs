@@ -283,8 +283,18 @@ impl DockerRoom {
         let empty = ["find", folder, "-mindepth", "1", "-delete"];
         let root = Some("0:0".to_owned());
         let limit = std::time::Duration::from_mins(5);
-        self.ask_as(root, &empty, limit).await?;
-        self.container.upload(files, folder).await
+        match self.ask_as(root, &empty, limit).await? {
+            Some(Answer { is_good: true, .. }) => self.container.upload(files, folder).await,
+            // What the agent removed must not come back.
+            other => Err(EngineError::Refused {
+                doing: format!("empty {folder}"),
+                status: 0,
+                message: other.map_or_else(
+                    || "there is no `find` in the image".to_owned(),
+                    |answer| answer.said,
+                ),
+            }),
+        }
     }
 
     /// Run a short command to its end and say what it printed; `None` when it is not there.
@@ -293,7 +303,8 @@ impl DockerRoom {
         argv: &[&str],
         limit: std::time::Duration,
     ) -> Result<Option<String>, EngineError> {
-        self.ask_as(self.user.clone(), argv, limit).await
+        let answer = self.ask_as(self.user.clone(), argv, limit).await?;
+        Ok(answer.map(|answer| answer.said))
     }
 
     async fn ask_as(
@@ -301,8 +312,8 @@ impl DockerRoom {
         user: Option<String>,
         argv: &[&str],
         limit: std::time::Duration,
-    ) -> Result<Option<String>, EngineError> {
-        use proctor_process::{Event, JobFailure};
+    ) -> Result<Option<Answer>, EngineError> {
+        use proctor_process::{Event, JobFailure, Status};
         let mut command = Command::new(argv[0], PathBuf::from("/"));
         command.args = argv[1..].iter().map(Into::into).collect();
         command.env = container_env(&self.image, Utf8Path::new("/tmp"))
@@ -319,8 +330,11 @@ impl DockerRoom {
         loop {
             match running.next().await {
                 Ok(Event::Output { bytes, .. }) => said.extend_from_slice(bytes),
-                Ok(Event::Ended(_)) => {
-                    return Ok(Some(String::from_utf8_lossy(&said).into_owned()));
+                Ok(Event::Ended(report)) => {
+                    return Ok(Some(Answer {
+                        said: String::from_utf8_lossy(&said).into_owned(),
+                        is_good: report.exit.status == Some(Status::Code(0)),
+                    }));
                 }
                 Err(EngineError::NotStarted(
                     JobFailure::ProgramNotFound { .. } | JobFailure::NotExecutable { .. },
@@ -329,6 +343,12 @@ impl DockerRoom {
             }
         }
     }
+}
+
+/// What came of a short command.
+struct Answer {
+    said: String,
+    is_good: bool,
 }
 
 /// `path` with the longest matching start replaced.
