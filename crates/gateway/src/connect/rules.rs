@@ -138,9 +138,14 @@ mod tests {
 
     #[test]
     fn names_wild_names_addresses_and_networks() {
-        let rules = rules(&["pypi.org", "*.Example.com", "10.1.0.0/16", "2001:db8::1"]);
+        let rules = rules(&[
+            "files.example.org",
+            "*.Example.com",
+            "10.1.0.0/16",
+            "2001:db8::1",
+        ]);
         for host in [
-            "pypi.org",
+            "files.example.org",
             "a.example.com",
             "a.b.example.com",
             "10.1.2.3",
@@ -149,7 +154,7 @@ mod tests {
             assert!(rules.allow(host), "{host}");
         }
         for host in [
-            "x.pypi.org",
+            "x.files.example.org",
             "example.com",
             "badexample.com",
             "10.2.0.1",
@@ -158,12 +163,12 @@ mod tests {
         ] {
             assert!(!rules.allow(host), "{host}");
         }
-        assert!(!HostRules::default().allow("pypi.org"));
+        assert!(!HostRules::default().allow("files.example.org"));
     }
 
     #[test]
     fn a_name_does_not_lead_into_the_machine() {
-        let plain = rules(&["pypi.org"]);
+        let plain = rules(&["files.example.org"]);
         for address in [
             "127.0.0.1",
             "169.254.169.254",
