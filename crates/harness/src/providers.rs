@@ -70,11 +70,9 @@ impl Providers {
     pub fn ended(&self, provider: &str, outcome: Outcome) {
         self.with(provider, |state| match outcome {
             Outcome::RateLimit | Outcome::Overloaded => {
-                let pause = FIRST_PAUSE
-                    .saturating_mul(2_u32.saturating_pow(state.refusals))
-                    .min(LONGEST_PAUSE);
+                let rest = pause(state.refusals);
                 state.refusals += 1;
-                state.rests_until = state.rests_until.max(Instant::now() + pause);
+                state.rests_until = state.rests_until.max(Instant::now() + rest);
             }
             outcome if outcome.is_infrastructure() => {}
             _ => state.refusals = 0,
@@ -97,6 +95,13 @@ impl Providers {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, State>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long to wait before the next try, after so many that failed: twice as long each time.
+pub(crate) fn pause(failed: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(2_u32.saturating_pow(failed))
+        .min(LONGEST_PAUSE)
 }
 
 #[cfg(test)]

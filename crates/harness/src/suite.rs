@@ -1,7 +1,7 @@
 //! Runs a suite: its trials in parallel, each with a folder of its own, none lost. A run that
 //! was ended can be resumed: what is finished stays, the rest is run.
 
-use std::{collections::BTreeSet, os::unix::fs::symlink, sync::Mutex, time::Duration};
+use std::{collections::BTreeSet, os::unix::fs::symlink, sync::Mutex};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -19,7 +19,7 @@ use crate::{
     models::Models,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
-    providers::{Providers, Turn},
+    providers::{Providers, Turn, pause},
     runner::{FailedStart, RunSummary, TrialSummary, overall, summary},
     sandbox::{Sandbox, docker::EngineError},
     store::{self, EventWriter, Meta, Record, RunDir, StoreError, TrialStatus},
@@ -28,8 +28,6 @@ use crate::{
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
 pub(crate) const SUMMARY_FILE: &str = "summary.json";
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Who is told, with the number of the trial in the plan; what is no trial's comes with 0.
 pub type SuiteListener<'a> = dyn Fn(usize, &RunEvent<'_>) + Send + Sync + 'a;
@@ -465,21 +463,4 @@ fn set_aside(folder: &Utf8Path) -> Result<(), StoreError> {
         path: aside,
         source,
     })
-}
-
-fn pause(attempt: u32) -> Duration {
-    FIRST_PAUSE
-        .saturating_mul(2_u32.saturating_pow(attempt))
-        .min(LONGEST_PAUSE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_a_minute() {
-        let seconds: Vec<u64> = (0..8).map(|attempt| pause(attempt).as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);
-    }
 }

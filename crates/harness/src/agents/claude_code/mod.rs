@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-pub use self::server::{SdkServer, Served, Sidecar};
+pub use self::server::{SdkServer, Served};
 use self::settings::{Inherit, Resolved, Settings, Transport};
 use crate::{
     agent::{

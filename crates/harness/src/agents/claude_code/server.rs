@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde::Serialize;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -14,22 +13,9 @@ use super::{
 use crate::{
     outcome::{EndedBy, Ending, Outcome},
     session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
+    sidecar::Sidecar,
     socket::{Socket, SocketEvent},
-    usage::Usd,
 };
-
-/// Where an adapter script leaves what was used, in the fields that Thunderdome reads.
-#[derive(Debug, Serialize)]
-pub struct Sidecar {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_tokens: Option<u64>,
-    cache_creation_tokens: Option<u64>,
-    turns: Option<u64>,
-    tools_used: BTreeSet<String>,
-    total_cost_usd: Option<Usd>,
-    duration_ms: Option<u64>,
-}
 
 /// What a conversation came to.
 #[derive(Debug)]
@@ -124,7 +110,7 @@ fn served(conclusion: Conclusion, tools_used: BTreeSet<String>) -> Served {
             cache_read_tokens: usage.and_then(|usage| usage.total.cache_read_tokens),
             cache_creation_tokens: usage.and_then(|usage| usage.total.cache_creation_tokens),
             turns: conclusion.turns,
-            tools_used,
+            tools_used: Some(tools_used.into_iter().collect()),
             total_cost_usd: usage.and_then(|usage| usage.total.cost_usd),
             duration_ms: conclusion.times.duration_ms,
         },
