@@ -437,6 +437,8 @@ pub struct LogArgs {
 pub enum LogCommand {
     /// Turn an agent's raw output into youbencha-log.json on standard output
     Normalize(NormalizeArgs),
+    /// Write a recorded trial in a format that other tools read
+    Export(ExportArgs),
 }
 
 /// `proctor log normalize`.
@@ -450,6 +452,41 @@ pub struct NormalizeArgs {
     /// The agent's exit code, if it is known
     #[arg(long, allow_negative_numbers = true)]
     pub exit_code: Option<i32>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t)]
+    pub format: NormalizeFormat,
+}
+
+/// What `proctor log normalize` writes.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub enum NormalizeFormat {
+    /// Our log, as in `youbencha-log.json`
+    #[default]
+    Log,
+    /// An ATIF v1.8 trajectory
+    Atif,
+}
+
+/// `proctor log export`.
+#[derive(Debug, Parser)]
+pub struct ExportArgs {
+    /// The trial's folder
+    pub trial: Utf8PathBuf,
+    /// The format
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// The file to write, instead of standard output
+    #[arg(short, long)]
+    pub output: Option<Utf8PathBuf>,
+}
+
+/// What `proctor log export` writes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum ExportFormat {
+    /// An ATIF v1.8 trajectory: the whole session, step by step
+    Atif,
+    /// OpenTelemetry spans of the agent, its tools and its model calls, as OTLP JSON
+    OtlpJson,
 }
 
 /// `proctor completions`.

@@ -2,8 +2,8 @@
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, runner::FailedStart,
-    store::TrialStatus, suite::SuiteError, trial::TrialError,
+    check::CheckError, clean::CleanError, config::ConfigError, export::ExportError, plan::NoMatch,
+    runner::FailedStart, store::TrialStatus, suite::SuiteError, trial::TrialError,
 };
 
 /// How the program ends.
@@ -132,6 +132,9 @@ pub enum CliError {
         /// Those that have.
         known: Vec<&'static str>,
     },
+    /// A trial cannot be exported.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// A file operation failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -165,11 +168,15 @@ impl CliError {
             }
             CliError::NoTerminal => Some("leave --tui out to see lines".to_owned()),
             CliError::NoRun { .. } => Some("`proctor list runs` shows those on record".to_owned()),
-            CliError::NoEvents { .. } => {
+            CliError::NoEvents { .. } | CliError::Export(ExportError::NoRecord { .. }) => {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
             }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
+            CliError::Export(ExportError::NoSession { .. }) => {
+                Some("use --format otlp-json, which needs no session".to_owned())
+            }
             CliError::Clean(_)
+            | CliError::Export(_)
             | CliError::Check(_)
             | CliError::Suite(_)
             | CliError::Config(_)

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         },
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),
+            LogCommand::Export(args) => commands::log::export(&args),
         },
         Command::Image(args) => match args.command {
             ImageCommand::Build(args) => commands::image::build(&args),

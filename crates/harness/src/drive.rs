@@ -1,7 +1,11 @@
 //! Drives one launched agent to its end: its output goes to disk and to the session, the
 //! session's replies go back, and limits and cancellation end it.
 
-use std::{io::Read as _, time::Duration};
+use std::{
+    io::{self, Read as _},
+    path::Path,
+    time::Duration,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
@@ -30,6 +34,9 @@ const PTY_SIZE: Output = Output::Pty {
     columns: 200,
     rows: 50,
 };
+
+/// The folder beside the raw output for files that the agent left and its session read.
+pub(crate) const COLLECTED: &str = "collected";
 
 /// The largest file that is collected. Sessions see it whole.
 const MAX_COLLECTED: u64 = 64 << 20;
@@ -148,7 +155,8 @@ impl Drive<'_> {
             reader.desk.deliver(&mut process, self.socket.as_ref());
         };
         let ending = ending(&report);
-        let conclusion = reader.finish(&collected, &ending);
+        let kept = self.paths.stdout.with_file_name(COLLECTED);
+        let conclusion = reader.finish(&collected, &kept, &ending);
         Ok(Driven {
             conclusion,
             ending,
@@ -266,7 +274,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self, collected: &[Utf8PathBuf], ending: &Ending) -> Conclusion {
+    fn finish(mut self, collected: &[Utf8PathBuf], kept: &Path, ending: &Ending) -> Conclusion {
         for (lines, source) in [
             (&mut self.stdout, Source::Stdout),
             (&mut self.stderr, Source::Stderr),
@@ -277,6 +285,10 @@ impl<'a> Reader<'a> {
         }
         for path in collected {
             if let Some(bytes) = collect(path) {
+                if let Err(error) = keep_collected(kept, path, &bytes) {
+                    let note = format!("{path} could not be kept: {error}");
+                    self.desk.event(SessionEvent::Note(&note));
+                }
                 self.session.on_file(path, &bytes, &mut self.desk);
             }
         }
@@ -291,6 +303,12 @@ fn collect(path: &Utf8Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_COLLECTED + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= MAX_COLLECTED).then_some(bytes)
+}
+
+/// What a session read is on record, so that it can be read again.
+fn keep_collected(folder: &Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+    fs_err::create_dir_all(folder)?;
+    fs_err::write(folder.join(path.file_name().unwrap_or("file")), bytes)
 }
 
 fn hand_over(session: &mut dyn Session, source: Source, line: &Line<'_>, desk: &mut Desk<'_>) {

@@ -12,6 +12,7 @@ pub mod control;
 mod drive;
 pub mod evaluate;
 pub mod event;
+pub mod export;
 mod git;
 mod glob;
 pub mod host;

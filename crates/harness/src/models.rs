@@ -21,7 +21,7 @@ use crate::{
 /// The port in containers from which the gateway is reached.
 pub const PORT_INSIDE: u16 = 4000;
 /// The file with one line for each call.
-const CALLS_FILE: &str = "calls.ndjson";
+pub(crate) const CALLS_FILE: &str = "calls.ndjson";
 
 /// A provider, and the variables that say where it is and with which key.
 struct Known {

@@ -1,16 +1,19 @@
 //! `proctor log`.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 
 use proctor_harness::{
     agents::{self, ADAPTERS},
-    log::{self, Contender, Recording},
+    export::{self, Exchange},
+    log::{self, Contender, Format, Recording},
     trial::VERSION,
 };
 
 use crate::{
-    args::NormalizeArgs,
+    args::{ExportArgs, ExportFormat, NormalizeArgs, NormalizeFormat},
+    commands::replay::trial_folder,
     error::{CliError, Exit},
+    host,
 };
 
 /// Large reads: a session may be hundreds of megabytes.
@@ -34,12 +37,17 @@ pub fn normalize(args: &NormalizeArgs) -> Result<Exit, CliError> {
     };
     let recording = Recording {
         exit_code: args.exit_code,
+        format: match args.format {
+            NormalizeFormat::Log => Format::Log,
+            NormalizeFormat::Atif => Format::Atif,
+        },
         contender: Contender {
             name: adapter.name(),
             adapter_version: VERSION,
             provider: adapter.provider(),
             ..Contender::default()
         },
+        ..Recording::default()
     };
     log::normalize(
         session,
@@ -47,5 +55,29 @@ pub fn normalize(args: &NormalizeArgs) -> Result<Exit, CliError> {
         io::stdout().lock(),
         recording,
     )?;
+    Ok(Exit::Success)
+}
+
+pub fn export(args: &ExportArgs) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    let folder = trial_folder(&host.cwd.join(&args.trial));
+    let format = match args.format {
+        ExportFormat::Atif => Exchange::Atif,
+        ExportFormat::OtlpJson => Exchange::OtlpJson,
+    };
+    match &args.output {
+        None => export::export(&folder, format, &mut io::stdout().lock())?,
+        Some(path) => {
+            // Beside its place first: half a file must not look like a whole one.
+            let path = host.cwd.join(path);
+            let parent = path.parent().unwrap_or(&host.cwd);
+            let file = tempfile::NamedTempFile::new_in(parent)?;
+            let mut out = BufWriter::new(&file);
+            export::export(&folder, format, &mut out)?;
+            out.flush()?;
+            drop(out);
+            file.persist(&path).map_err(|error| error.error)?;
+        }
+    }
     Ok(Exit::Success)
 }

@@ -36,7 +36,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit, CliError> {
 }
 
 /// The trial's folder, also when its artifacts or its events are named.
-fn trial_folder(named: &Utf8Path) -> Utf8PathBuf {
+pub(super) fn trial_folder(named: &Utf8Path) -> Utf8PathBuf {
     let folder = match named.file_name() {
         Some(EVENTS_FILE) => named.parent().and_then(Utf8Path::parent),
         Some("artifacts") => named.parent(),

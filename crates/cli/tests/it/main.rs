@@ -11,6 +11,7 @@ mod support;
 mod adapter;
 mod change;
 mod config;
+mod export;
 mod folders;
 mod launch;
 mod leaks;

@@ -60,6 +60,7 @@ fn help_tells_what_there_is() {
     Options:
           --agent <AGENT>          The agent whose output it is [default: claude-code]
           --exit-code <EXIT_CODE>  The agent's exit code, if it is known
+          --format <FORMAT>        What to write [default: log] [possible values: log, atif]
       -h, --help                   Print help
     ");
     assert_snapshot!(printed(&["schema", "-h"]), @"

@@ -1,8 +1,11 @@
 //! `youbencha-log.json`: the normalised account of one agent's session. These are its types;
-//! `LogWriter` writes it as a stream, `normalize` makes it from a recorded output.
+//! `LogWriter` writes it as a stream, `normalize` makes it from a recorded output. A session can
+//! also be told as an ATIF trajectory and as OpenTelemetry spans.
 
+mod atif;
 mod escape;
 mod normalize;
+mod otlp;
 mod text;
 mod writer;
 
@@ -17,13 +20,15 @@ use crate::{
     usage::Usage,
 };
 
+pub use self::{
+    atif::{AtifWriter, Known},
+    normalize::{Format, Recording, normalize},
+    otlp::{Span, spans},
+    writer::LogWriter,
+};
 pub(crate) use self::{
     escape::marks,
     text::{lossy_text, strip_ansi},
-};
-pub use self::{
-    normalize::{Recording, normalize},
-    writer::LogWriter,
 };
 
 /// The version of the format.

@@ -2,13 +2,14 @@
 //! give a document; only reading and writing can fail.
 
 use std::{
-    io::{self, BufRead, Write},
+    io::{self, BufRead, BufWriter, Write},
     time::Duration,
 };
 
+use camino::Utf8Path;
 use proctor_process::{Line, Lines};
 
-use super::{Account, Contender, LogWriter, Times};
+use super::{Account, AtifWriter, Contender, Known, LogWriter, Times};
 use crate::{
     outcome::Ending,
     session::{AgentTimes, Session, SessionEvent, SessionHost, Source},
@@ -21,6 +22,22 @@ pub struct Recording<'a> {
     pub exit_code: Option<i32>,
     /// Who ran.
     pub contender: Contender<'a>,
+    /// Files that the agent left and its session reads.
+    pub files: Vec<Vec<u8>>,
+    /// What to write.
+    pub format: Format,
+    /// What the output itself may leave out; only a trajectory has a place for it.
+    pub known: Known,
+}
+
+/// What a recorded output can be turned into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The log, as in `youbencha-log.json`.
+    #[default]
+    Log,
+    /// An ATIF trajectory.
+    Atif,
 }
 
 /// Read a recorded output with `session` and write the log. The times are those that the
@@ -31,13 +48,20 @@ pub fn normalize(
     writer: impl Write,
     recording: Recording<'_>,
 ) -> io::Result<()> {
-    let mut host = Recorder {
-        log: LogWriter::new(writer),
+    let mut host = match recording.format {
+        Format::Log => Recorder::Log(LogWriter::new(writer)),
+        Format::Atif => {
+            let out = BufWriter::new(writer);
+            Recorder::Atif(Box::new(AtifWriter::new(out, recording.known)))
+        }
     };
     for_each_line(reader, |line| match line {
         Line::Whole(line) => session.on_line(Source::Stdout, line, &mut host),
         Line::Oversized { bytes } => session.on_oversized_line(Source::Stdout, bytes),
     })?;
+    for file in &recording.files {
+        session.on_file(Utf8Path::new(""), file, &mut host);
+    }
     let ending = Ending {
         code: recording.exit_code,
         ..Ending::default()
@@ -45,17 +69,24 @@ pub fn normalize(
     let conclusion = session.finish(&ending, &mut host);
     let times = recorded_times(&conclusion.times);
     let account = Account::new(conclusion, recording.contender, &ending, times);
-    host.log.finish(&account).map(drop)
+    match host {
+        Recorder::Log(log) => log.finish(&account).map(drop),
+        Recorder::Atif(trajectory) => trajectory.finish(&account).map(drop),
+    }
 }
 
-/// There is no agent to talk to: events go to the log, the rest goes nowhere.
-struct Recorder<W: Write> {
-    log: LogWriter<W>,
+/// There is no agent to talk to: events are written down, the rest goes nowhere.
+enum Recorder<W: Write> {
+    Log(LogWriter<W>),
+    Atif(Box<AtifWriter<BufWriter<W>>>),
 }
 
 impl<W: Write> SessionHost for Recorder<W> {
     fn event(&mut self, event: SessionEvent<'_>) {
-        self.log.event(event);
+        match self {
+            Recorder::Log(log) => log.event(event),
+            Recorder::Atif(trajectory) => trajectory.event(event),
+        }
     }
     fn reply(&mut self, _bytes: Vec<u8>) {}
     fn close_input(&mut self) {}

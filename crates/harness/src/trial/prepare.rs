@@ -13,6 +13,7 @@ use crate::{
     availability,
     config::{Network, PromptSource, read_workspace_prompt},
     event::Phase,
+    export::PROMPT_FILE,
     models,
     outcome::Outcome,
     sandbox::{container_env, docker::Image},
@@ -323,6 +324,7 @@ impl Trial<'_> {
                 })?,
         };
         self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
+        fs::write(self.artifacts.join(PROMPT_FILE), &prompt)?;
         Ok(prompt)
     }
 
