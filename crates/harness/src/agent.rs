@@ -117,6 +117,8 @@ pub trait Agent: Send + Sync {
 pub struct Cli {
     /// Its name on PATH.
     pub program: &'static str,
+    /// Its package in npm's registry, for those who name a version; `None` when it is no such one.
+    pub npm_package: Option<&'static str>,
     /// Arguments that make it print its version.
     pub version_args: &'static [&'static str],
     /// Arguments that make it print its options.

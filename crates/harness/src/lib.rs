@@ -18,6 +18,7 @@ pub mod host;
 pub mod log;
 pub mod models;
 pub mod outcome;
+mod packages;
 pub mod plan;
 pub mod providers;
 pub mod runner;

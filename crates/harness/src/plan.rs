@@ -13,6 +13,7 @@ use crate::{
     },
     glob,
     host::Host,
+    packages::Package,
     shuffle::Shuffle,
     task::{Task, case},
 };
@@ -28,6 +29,8 @@ pub struct TrialPlan {
     pub name: String,
     /// The agent.
     pub agent: Arc<dyn Agent>,
+    /// Its CLI, when a version of it is named; else the one that is there is used.
+    pub package: Option<Package>,
     /// The number of the trial, from 1.
     pub number: u32,
 }
@@ -52,8 +55,12 @@ impl TrialPlan {
             return Err(case.source.error(faults));
         };
         check_image(agent.as_ref(), &case.agent, &case.source)?;
+        let package = package(&case.agent, adapter, &case.source)?;
         let task = Arc::new(Task::from_case(case, evaluators));
-        Ok(TrialPlan::of(task, adapter, agent))
+        Ok(TrialPlan {
+            package,
+            ..TrialPlan::of(task, adapter, agent)
+        })
     }
 
     /// A built-in agent on a task, whichever agent the task itself names.
@@ -79,6 +86,7 @@ impl TrialPlan {
             adapter,
             name: adapter.name().to_owned(),
             agent: agent.into(),
+            package: None,
             number: 1,
         }
     }
@@ -258,6 +266,7 @@ fn pairs_of(
             }
             Ok(TrialPlan {
                 name: contender.name.clone(),
+                package: package(&contender.spec, adapter, &suite.source)?,
                 ..TrialPlan::of(Arc::clone(task), adapter, agent)
             })
         })
@@ -278,6 +287,39 @@ fn configure(
     adapter
         .configure(&section)
         .map_err(|faults| suite.source.error(faults))
+}
+
+/// The CLI at the version that a section names.
+fn package(
+    spec: &AgentSpec,
+    adapter: &'static dyn Adapter,
+    source: &Source,
+) -> Result<Option<Package>, ConfigError> {
+    let Some(version) = &spec.version else {
+        return Ok(None);
+    };
+    let refused = |message: String, hint: &str| {
+        let fault = spec.node.fault("version", message).with_hint(hint);
+        Err(source.error(vec![fault]))
+    };
+    let name = adapter.name();
+    let Some(cli) = adapter.cli() else {
+        return refused(
+            format!("`{name}` has no version: it is built in"),
+            "remove it",
+        );
+    };
+    match cli.npm_package {
+        Some(name) => Ok(Some(Package {
+            name,
+            program: cli.program,
+            version: version.clone(),
+        })),
+        None => refused(
+            format!("`{name}` does not come from npm, and other CLIs cannot be installed yet"),
+            "put this version into the image, or onto PATH, and remove `version`",
+        ),
+    }
 }
 
 /// The adapter that a section names; for `auto` the first whose CLI is installed.

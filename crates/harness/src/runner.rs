@@ -144,6 +144,7 @@ impl Run<'_> {
                 host: self.host,
                 sandbox: &sandbox,
                 models: None,
+                pass_through: &[],
                 run_id: &run_dir.id,
                 folder: &folder,
                 listener: &listener,

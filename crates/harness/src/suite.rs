@@ -412,6 +412,7 @@ impl Job<'_> {
             host: self.run.host,
             sandbox: self.sandbox,
             models: self.models,
+            pass_through: &self.run.execution.pass_through,
             run_id: &self.run_dir.id,
             folder,
             listener: &listener,

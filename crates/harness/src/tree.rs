@@ -73,6 +73,23 @@ pub fn give(root: &Path, owner: u32) -> Result<()> {
     Ok(())
 }
 
+/// Let everybody read a folder and all it holds, and run what its owner may run.
+pub fn open_to_all(root: &Path) -> Result<()> {
+    let meta = root.symlink_metadata()?;
+    if meta.is_symlink() {
+        return Ok(());
+    }
+    let mode = meta.permissions().mode();
+    let run = if mode & 0o100 == 0 { 0 } else { 0o111 };
+    fs::set_permissions(root, std::fs::Permissions::from_mode(mode | 0o444 | run))?;
+    if meta.is_dir() {
+        for entry in fs::read_dir(root)? {
+            open_to_all(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
 pub fn remove(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();

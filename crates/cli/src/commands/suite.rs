@@ -87,11 +87,17 @@ fn run_suite(
     if let Some(setting) = suite.execution.idle_setting() {
         return Err(CliError::NeedsContainers { setting });
     }
+    // Keys of a file are as good as those of the environment.
+    let host = &Host {
+        env: suite.env.clone(),
+        ..host.clone()
+    };
     let seed = options.seed.unwrap_or(0);
     let plan = SuitePlan::make(&suite, host, seed).map_err(CliError::Config)?;
     if options.dry_run {
         return dry_run(&plan);
     }
+    warn_of_secrets(&suite);
     let control = Arc::new(Control::default());
     let run = SuiteRun {
         control: &control,
@@ -126,6 +132,17 @@ fn run_suite(
         Ok(summary.status.into())
     } else {
         Ok(Exit::Usage)
+    }
+}
+
+/// Agents may print what they get: whoever asked for that is told once.
+fn warn_of_secrets(suite: &ResolvedSuite) {
+    let names = &suite.execution.pass_through;
+    if !names.is_empty() {
+        ui::note(&format!(
+            "warning: agents get {} as they are (secrets.unsafe_pass_through): they can use, print and leak them",
+            names.join(", ")
+        ));
     }
 }
 

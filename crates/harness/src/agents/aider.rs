@@ -38,6 +38,7 @@ const INVALID: &str = "AIDER_INVALID_CONFIG";
 
 static CLI: Cli = Cli {
     program: "aider",
+    npm_package: None,
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

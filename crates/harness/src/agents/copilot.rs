@@ -45,6 +45,7 @@ const KEYS: &[&str] = &[
 
 static CLI: Cli = Cli {
     program: "copilot",
+    npm_package: Some("@github/copilot"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

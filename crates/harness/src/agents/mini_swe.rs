@@ -42,6 +42,7 @@ const MAX_TRAJECTORY: usize = 64 << 20;
 
 static CLI: Cli = Cli {
     program: "mini",
+    npm_package: None,
     // It has no option for the version; its banner tells it.
     version_args: &["--help"],
     help_args: &["--help"],

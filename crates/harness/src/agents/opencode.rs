@@ -50,6 +50,7 @@ const MAX_EMPTY_STEPS: u32 = 5;
 
 static CLI: Cli = Cli {
     program: "opencode",
+    npm_package: Some("opencode-ai"),
     version_args: &["--version"],
     help_args: &["run", "--help"],
     auth_args: &[],

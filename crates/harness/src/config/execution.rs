@@ -34,6 +34,8 @@ pub struct Execution {
     pub providers: BTreeMap<String, usize>,
     /// The gateway that agents reach models through; `None` when they do so by themselves.
     pub gateway: Option<GatewaySettings>,
+    /// Variables that agents get as they are, secret or not.
+    pub pass_through: Vec<String>,
     /// Whether the suite says that there is to be no gateway, in containers either.
     pub refuses_gateway: bool,
 }

@@ -164,6 +164,8 @@ pub struct ResolvedSuite {
     pub results_dir: Utf8PathBuf,
     /// Where and how trials execute.
     pub execution: Execution,
+    /// The environment, with what `secrets.env_file` adds to it.
+    pub env: BTreeMap<String, String>,
     /// The folder of the suite.
     pub folder: Utf8PathBuf,
     /// The file.
@@ -285,6 +287,7 @@ fn resolve(
         parallel: written.parallel.unwrap_or(1),
         results_dir: paths::absolute(&folder.join(dir)),
         execution,
+        env: env.clone(),
         folder,
         source,
     })

@@ -64,6 +64,7 @@ fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
             kind_span: item.span_of("adapter"),
             agent_name: None,
             model: None,
+            version: None,
             default_model: None,
             node: item.clone(),
             config,
@@ -96,13 +97,29 @@ pub(super) fn settings(root: &mut Node, execution: &mut Execution, faults: &mut 
                     let message = format!("expected a string, found {}", node.value);
                     faults.push(Fault::new(node.span, message));
                 }
+                "unsafe_pass_through" => match pass_through(node) {
+                    Ok(names) => execution.pass_through = names,
+                    Err(fault) => faults.push(fault),
+                },
                 other => faults.push(super::suggest::unknown_name(
                     *span,
                     "key",
                     other,
-                    &["env_file"],
+                    &["env_file", "unsafe_pass_through"],
                 )),
             }
+        }
+    }
+}
+
+/// Names of variables that agents get as they are.
+fn pass_through(node: &Node) -> Result<Vec<String>, Fault> {
+    let names: Vec<String> = node.read()?;
+    match names.iter().find(|name| !interpolate::is_name(name)) {
+        None => Ok(names),
+        Some(name) => {
+            let message = format!("`{name}` is not the name of a variable");
+            Err(Fault::new(node.span, message))
         }
     }
 }

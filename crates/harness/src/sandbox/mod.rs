@@ -44,7 +44,7 @@ pub struct DockerSandbox {
     /// The label of what this run makes.
     label: String,
     /// What was found out about programs in images.
-    programs: Mutex<BTreeMap<(String, &'static str), Option<Installed>>>,
+    programs: Mutex<BTreeMap<(String, String), Option<Installed>>>,
     /// One build at a time: trials of one task want the same image.
     building: Mutex<()>,
     /// The files of containers lie here, so that a later run finds them should we be killed.
@@ -141,7 +141,7 @@ impl DockerSandbox {
     pub(crate) async fn program(
         &self,
         image: &Image,
-        program: &'static str,
+        program: String,
         ask: impl Future<Output = Result<Option<Installed>, EngineError>>,
     ) -> Result<Option<Installed>, EngineError> {
         let mut programs = self.programs.lock().await;

@@ -53,6 +53,8 @@ pub struct View {
 pub enum Access {
     /// Only reading.
     Read,
+    /// Only reading, and it never changes: engines elsewhere get one copy for all containers.
+    Shared,
     /// Reading and writing.
     Write,
 }
@@ -109,15 +111,17 @@ impl DockerSandbox {
     pub async fn room(&self, spec: RoomSpec) -> Result<DockerRoom, EngineError> {
         let mut container = ContainerSpec::new(spec.image.id.clone());
         container.labels = self.labels();
-        container.mounts = spec
-            .view
-            .iter()
-            .map(|view| Mount {
+        for view in &spec.view {
+            let mount = Mount {
                 host: view.host.clone().into(),
                 inside: view.inside.to_string(),
-                read_only: view.access == Access::Read,
-            })
-            .collect();
+                read_only: view.access != Access::Write,
+            };
+            match view.access {
+                Access::Shared => container.shared.push(mount),
+                Access::Read | Access::Write => container.mounts.push(mount),
+            }
+        }
         container.network = spec.network;
         container.cpus = spec.limits.cpus;
         container.memory = spec.limits.memory;

@@ -130,6 +130,9 @@ pub struct AgentRecord {
     /// The program that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// The package that was installed for it, with its version, when the suite names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
     /// The model that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_requested: Option<String>,

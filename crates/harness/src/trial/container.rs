@@ -14,6 +14,7 @@ use crate::{
     config::{Network, ResourceLimits},
     models,
     outcome::Outcome,
+    packages,
     sandbox::{
         Access, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
@@ -86,7 +87,16 @@ impl Trial<'_> {
         Ok(Some(image.map_err(failed)?))
     }
 
-    /// The agent's CLI in the image; what the image lacks is not there.
+    /// The CLI that was installed for the trial, as containers see it.
+    fn package_view(&self) -> Option<View> {
+        self.package.as_ref().map(|package| View {
+            host: package.folder.clone(),
+            inside: packages::INSIDE.into(),
+            access: Access::Shared,
+        })
+    }
+
+    /// The agent's CLI in the image, or the one that was installed for it beside the image.
     pub(super) async fn installed_in(
         &self,
         image: &Image,
@@ -95,22 +105,35 @@ impl Trial<'_> {
         let Some(docker) = self.docker() else {
             return Ok(None);
         };
+        let program: Utf8PathBuf = match &self.package {
+            None => cli.program.into(),
+            Some(package) => Utf8Path::new(packages::INSIDE).join(&package.program),
+        };
         let ask = async {
-            let room = docker.room(RoomSpec::plain(image.clone())).await?;
-            let version = [&[cli.program], cli.version_args].concat();
+            let mut spec = RoomSpec::plain(image.clone());
+            spec.view.extend(self.package_view());
+            let room = docker.room(spec).await?;
+            let version = [&[program.as_str()], cli.version_args].concat();
             let Some(version) = room.ask(&version, ASKED).await? else {
                 return Ok(None);
             };
-            let help = [&[cli.program], cli.help_args].concat();
+            let version = availability::version_in(&version);
+            if version.is_none() && self.package.is_some() {
+                // The shell that starts it is there, and it is not.
+                return Ok(None);
+            }
+            let help = [&[program.as_str()], cli.help_args].concat();
             let help = room.ask(&help, ASKED).await?.unwrap_or_default();
             room.container.remove().await?;
             Ok(Some(Installed {
-                path: cli.program.into(),
-                version: availability::version_in(&version),
+                path: program.clone(),
+                version,
                 help,
             }))
         };
-        let found = docker.program(image, cli.program, ask).await;
+        let wanted = self.plan.package.as_ref();
+        let key = wanted.map_or_else(|| cli.program.to_owned(), ToString::to_string);
+        let found = docker.program(image, key, ask).await;
         found.map_err(failed)
     }
 
@@ -138,6 +161,7 @@ impl Trial<'_> {
                 access: Access::Write,
             },
         ];
+        view.extend(self.package_view());
         view.extend(workspace.map(|path| View {
             host: path.to_owned(),
             inside: WORKSPACE.into(),

@@ -25,6 +25,7 @@ use crate::{
     log::{Account, Contender, LogWriter, Times},
     models::{Models, TrialModels},
     outcome::{Ending, Outcome},
+    packages::InstalledPackage,
     plan::TrialPlan,
     sandbox::{Room, Sandbox, docker::EngineError},
     session::{Conclusion, Counts, LogError},
@@ -47,6 +48,8 @@ pub struct Context<'a> {
     pub sandbox: &'a Sandbox,
     /// How agents reach models; `None` when they do so by themselves.
     pub models: Option<&'a Models>,
+    /// Variables that the agent gets as they are.
+    pub pass_through: &'a [String],
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's own folder in the run's.
@@ -173,6 +176,8 @@ struct Trial<'a> {
     area: Option<Arc<Area>>,
     /// Where its commands run.
     room: Room,
+    /// Its CLI, when that was installed for it.
+    package: Option<InstalledPackage>,
     /// Its way to the models.
     models: Option<TrialModels>,
     workspace: Option<Workspace>,
@@ -229,6 +234,7 @@ impl<'a> Trial<'a> {
             log: Some(LogWriter::new(log)),
             area: None,
             room: Room::Local,
+            package: None,
             models: None,
             workspace: None,
             change: None,
@@ -400,6 +406,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
             version: None,
             adapter_version: VERSION.to_owned(),
             program: None,
+            package: plan.package.as_ref().map(ToString::to_string),
             model_requested: plan.agent.model().map(str::to_owned),
             model: None,
             credentials: None,

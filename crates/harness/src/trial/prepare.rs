@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Ready, Trial, TrialError, chain, container::HOME};
 use crate::{
-    agent::{Authentication, Installed, LaunchContext, LaunchError},
+    agent::{Authentication, Cli, Installed, LaunchContext, LaunchError},
     area::Area,
     availability,
     config::{Network, PromptSource, read_workspace_prompt},
@@ -57,7 +57,15 @@ impl Trial<'_> {
         let image = self.image().await?;
         let installed = self.installed(image.as_ref()).await?;
         self.open_models(&area)?;
-        let env = self.environment(&area, image.as_ref())?;
+        let mut env = self.environment(&area, image.as_ref())?;
+        let passed = self.passed_through();
+        if !passed.is_empty() {
+            let names: Vec<&str> = passed.keys().map(String::as_str).collect();
+            let names = names.join(", ");
+            let note = format!("the agent got these variables as they are: {names}");
+            self.record.notes.push(note);
+            env.extend(passed.clone());
+        }
         self.authenticate(installed.as_ref(), &env, &area).await?;
         let path = self.make_workspace(&area, image.as_ref()).await?;
         let prompt = self.prompt(&path)?;
@@ -97,6 +105,7 @@ impl Trial<'_> {
         if let (Some(all), Some(own)) = (self.context.models, &self.models) {
             all.hide_keys(own, &mut launch.env);
         }
+        launch.env.extend(passed);
         for (path, bytes) in &launch.files {
             let path = self.room.outside(path);
             fs::create_dir_all(path.parent().unwrap_or(&path))?;
@@ -108,6 +117,14 @@ impl Trial<'_> {
             socket,
             workdir,
         })
+    }
+
+    /// What the suite wants agents to get as it is, secret or not.
+    fn passed_through(&self) -> BTreeMap<String, String> {
+        let names = self.context.pass_through.iter();
+        let set =
+            names.filter_map(|name| Some((name.clone(), self.context.host.env.get(name)?.clone())));
+        set.collect()
     }
 
     /// A key of the trial's own for the models, for agents that have any.
@@ -179,29 +196,52 @@ impl Trial<'_> {
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(None);
         };
-        let installed = match image {
-            None => availability::installed(cli, self.context.host).await,
-            Some(image) => self.installed_in(image, cli).await?,
+        let not_installed = |message| NotRun::Infrastructure {
+            outcome: Outcome::NotInstalled,
+            code: cli.not_found_code,
+            message,
+        };
+        let host = self.context.host;
+        if let Some(package) = &self.plan.package {
+            let installed = package.install(host).await;
+            self.package = Some(installed.map_err(|error| not_installed(chain(&error)))?);
+        }
+        let installed = match (image, &self.package) {
+            (None, None) => availability::installed(cli, host).await,
+            (None, Some(own)) => {
+                availability::installed_at(cli, own.folder.join(&own.program), host).await
+            }
+            (Some(image), _) => self.installed_in(image, cli).await?,
         };
         let Some(installed) = installed else {
-            let program = cli.program;
-            return Err(NotRun::Infrastructure {
-                outcome: Outcome::NotInstalled,
-                code: cli.not_found_code,
-                message: match image {
-                    None => format!(
-                        "`{program}` is not installed, or not on PATH; {}",
-                        cli.install_hint
-                    ),
-                    Some(_) => format!(
-                        "`{program}` is not in the image; `proctor image build` makes images that have it"
-                    ),
-                },
-            });
+            return Err(not_installed(self.where_it_is_not(cli, image)));
         };
         self.record.agent.version.clone_from(&installed.version);
         self.record.agent.program = Some(installed.path.to_string());
         Ok(Some(installed))
+    }
+
+    /// What to do about a CLI that is not there.
+    fn where_it_is_not(&self, cli: &Cli, image: Option<&Image>) -> String {
+        let program = cli.program;
+        match (image, &self.plan.package) {
+            (None, _) => format!(
+                "`{program}` is not installed, or not on PATH; {}",
+                cli.install_hint
+            ),
+            (Some(_), Some(package)) => format!(
+                "`{program}` of {package} does not run in the image, which needs a shell and the C library of GNU for it"
+            ),
+            (Some(_), None) => {
+                let version = match cli.npm_package {
+                    Some(_) => "name a `version` to have it installed, or ",
+                    None => "",
+                };
+                format!(
+                    "`{program}` is not in the image; {version}make an image that has it (`proctor image build`)"
+                )
+            }
+        }
     }
 
     /// The environment that the agent gets, its credentials included.

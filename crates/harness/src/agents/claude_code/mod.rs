@@ -36,6 +36,7 @@ pub struct ClaudeCode;
 
 static CLI: Cli = Cli {
     program: "claude",
+    npm_package: Some("@anthropic-ai/claude-code"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &["auth", "status"],

@@ -32,6 +32,7 @@ const URL: &str = "GOOGLE_GEMINI_BASE_URL";
 
 static CLI: Cli = Cli {
     program: "gemini",
+    npm_package: Some("@google/gemini-cli"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

@@ -30,6 +30,7 @@ pub struct QwenCode;
 
 static CLI: Cli = Cli {
     program: "qwen",
+    npm_package: Some("@qwen-code/qwen-code"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

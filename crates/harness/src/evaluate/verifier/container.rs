@@ -129,7 +129,9 @@ impl Bench<'_> {
         }
         let put = self.room.container.upload(stage.as_std_path(), "/");
         put.await.map_err(text)?;
-        let user = self.verifier.user.as_deref().unwrap_or("0:0");
+        // As in Harbor: whoever the image says, when the task says nobody.
+        let own = self.verifier.user.as_deref();
+        let user = own.or(self.room.image.user.as_deref()).unwrap_or("0:0");
         let ran = self
             .run(RUN, Some(user), self.verifier.timeout, "run")
             .await?;

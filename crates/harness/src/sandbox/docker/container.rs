@@ -124,6 +124,11 @@ impl Inner {
             },
             None => OwnFiles::Volume,
         };
+        if files.is_none() {
+            for shared in &spec.shared {
+                engine.share(shared, &spec.image).await?;
+            }
+        }
         let quota = spec.disk.filter(|_| engine.has_quotas());
         let (id, quota) = match create(&engine, &spec, &own, quota).await {
             Ok(id) => (id, quota),

@@ -1,6 +1,6 @@
 //! A Docker engine: how it is reached, what it can do, and what is left there of runs that are dead.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use bollard::query_parameters::{
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use proctor_process::Supervisor;
+use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use super::binary::Binary;
@@ -54,6 +55,8 @@ struct Shared {
     binary: Binary,
     scratch: PathBuf,
     tasks: TaskTracker,
+    /// Volumes that are known to hold what they are to hold.
+    filled: Mutex<BTreeSet<String>>,
     has_quotas: bool,
     _tunnel: Option<Tunnel>,
 }
@@ -110,6 +113,7 @@ impl Engine {
         let info = docker.info().await.map_err(unreachable)?;
         Ok(Self {
             shared: Arc::new(Shared {
+                filled: Mutex::default(),
                 has_quotas: has_quotas(&info),
                 docker,
                 address: options.address.clone(),
@@ -206,6 +210,11 @@ impl Engine {
             }) => Ok(()),
             removed => missing_is_fine(removed),
         }
+    }
+
+    /// The names of volumes that were filled, to be held while one is.
+    pub(super) fn filled(&self) -> &Mutex<BTreeSet<String>> {
+        &self.shared.filled
     }
 
     pub(super) fn docker(&self) -> &Docker {

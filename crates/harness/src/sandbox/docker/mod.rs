@@ -16,6 +16,7 @@ mod error;
 mod image;
 mod network;
 mod process;
+mod shared;
 mod spec;
 mod tunnel;
 

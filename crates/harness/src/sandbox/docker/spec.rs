@@ -17,6 +17,9 @@ pub struct ContainerSpec {
     pub labels: BTreeMap<String, String>,
     /// Folders and files of this machine.
     pub mounts: Vec<Mount>,
+    /// Folders that never change and are only read. Remote engines get one copy for all containers, in a volume that
+    /// is named after the folder and stays.
+    pub shared: Vec<Mount>,
     /// A folder of sockets for [relays](proctor_process::Relay), seen inside as `/proctor/run`. Whoever the container
     /// runs as must be allowed to write to them. Local engines only.
     pub sockets: Option<PathBuf>,
@@ -47,6 +50,7 @@ impl ContainerSpec {
             image: image.into(),
             labels: BTreeMap::new(),
             mounts: Vec::new(),
+            shared: Vec::new(),
             sockets: None,
             user: None,
             hardening: Hardening::Hardened,
@@ -213,12 +217,18 @@ fn mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
             ];
             let sockets = spec.sockets.iter();
             all.extend(sockets.map(|folder| own(folder, "/proctor/run", true)));
-            all.iter().chain(&spec.mounts).map(bind).collect()
+            let all = all.iter().chain(&spec.mounts).chain(&spec.shared);
+            all.map(bind).collect()
         }
         OwnFiles::Volume => {
             let folders = spec.mounts.iter().filter(|mount| mount.host.is_dir());
             let mut mounts = vec![volume("/proctor")];
             mounts.extend(folders.map(|mount| volume(&mount.inside)));
+            mounts.extend(spec.shared.iter().map(|mount| EngineMount {
+                source: Some(volume_name(mount)),
+                read_only: Some(true),
+                ..volume(&mount.inside)
+            }));
             mounts
         }
     }
@@ -232,6 +242,17 @@ fn bind(mount: &Mount) -> EngineMount {
         read_only: Some(mount.read_only),
         ..Default::default()
     }
+}
+
+/// The volume that holds a shared folder on engines elsewhere.
+pub(super) fn volume_name(shared: &Mount) -> String {
+    let name = shared.host.file_name().unwrap_or_default();
+    let plain = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || c == '.' => c,
+        _ => '-',
+    };
+    let name: String = name.to_string_lossy().chars().map(plain).collect();
+    format!("proctor-{name}")
 }
 
 /// A volume without a name, which goes with its container.
