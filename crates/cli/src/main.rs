@@ -9,6 +9,7 @@ mod ui;
 use std::process::ExitCode;
 
 use clap::Parser;
+use proctor_harness::sandbox::docker;
 
 use crate::args::{Args, Command, ImageCommand, LogCommand, TaskCommand};
 
@@ -16,6 +17,12 @@ fn main() -> ExitCode {
     // Started again by ourselves to watch over an agent: nothing else may happen first.
     if let Some(code) = proctor_process::supervise_if_asked() {
         return code;
+    }
+    // Started by an engine elsewhere, in a container that carries connections to us.
+    let mut args = std::env::args();
+    if args.nth(1).as_deref() == Some(docker::CARRY) {
+        let ports: Vec<u16> = args.filter_map(|port| port.parse().ok()).collect();
+        return docker::carry(&ports);
     }
     let done = match Args::parse().command {
         Command::Run(args) => commands::run::run(&args),

@@ -20,6 +20,8 @@ use crate::{
 
 /// The port in containers from which the gateway is reached.
 pub const PORT_INSIDE: u16 = 4000;
+/// The socket of a trial's own way to the gateway.
+pub const SOCKET: &str = "gateway.sock";
 /// The file with one line for each call.
 const CALLS_FILE: &str = "calls.ndjson";
 
@@ -199,7 +201,7 @@ impl Models {
         let socket = match sockets {
             None => None,
             Some(folder) => {
-                let path = folder.join("gateway.sock");
+                let path = folder.join(SOCKET);
                 Some(self.gateway.listen_unix(path.as_std_path(), Some(&key))?)
             }
         };

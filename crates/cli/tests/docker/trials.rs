@@ -2,9 +2,11 @@
 //! judged, and that nothing is left.
 
 mod bounds;
+mod elsewhere;
 mod harbor;
 mod many;
 mod models;
+mod networks;
 
 use std::time::Duration;
 

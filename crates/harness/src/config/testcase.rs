@@ -66,6 +66,8 @@ pub struct TestCase {
     pub workspace_name: Option<String>,
     /// Time limit of the agent in milliseconds; 0 is none. Default 300000.
     pub timeout: Option<u64>,
+    /// Whether the prompt says when the time is over. Default: false.
+    pub tell_deadline: Option<bool>,
     /// End the agent when it has been silent for so many milliseconds; 0 is never, the default.
     pub idle_timeout: Option<u64>,
     /// How much of the agent's output is kept.
@@ -122,6 +124,8 @@ pub struct ResolvedCase {
     pub workspace_name: Option<String>,
     /// Time limit of the agent.
     pub timeout: Option<Duration>,
+    /// Whether the prompt says when the time is over.
+    pub tells_deadline: bool,
     /// Longest silence of the agent.
     pub idle_timeout: Option<Duration>,
     /// How much of the agent's output is kept.
@@ -256,6 +260,7 @@ fn resolve(
         workspace_dir: own_dir.or_else(|| settings.workspace_dir.clone()),
         workspace_name: written.workspace_name,
         timeout: limit(timeout.unwrap_or(DEFAULT_TIMEOUT_MS)),
+        tells_deadline: written.tell_deadline.unwrap_or(false),
         idle_timeout: limit(written.idle_timeout.unwrap_or(0)),
         output: OutputLimits {
             transcript_bytes: output.transcript_bytes.unwrap_or(DEFAULT_TRANSCRIPT_BYTES),

@@ -179,6 +179,7 @@ impl Judging<'_> {
             rights: Rights::Hardened { user },
             network: Network::None,
             limits: docker.execution.limits,
+            readiness: None,
             sockets: None,
         });
         Ok(Room::Docker(Box::new(room.await?)))

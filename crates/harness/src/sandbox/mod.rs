@@ -124,6 +124,7 @@ impl DockerSandbox {
         let spec = BuildSpec {
             context: context.into(),
             dockerfile: below.to_string(),
+            images: self.execution.images.clone(),
             args: BTreeMap::new(),
             name: "proctor-task".to_owned(),
             labels: BTreeMap::new(),

@@ -55,6 +55,7 @@ impl Task {
             reference: case.reference,
             limits: TaskLimits {
                 timeout: case.timeout,
+                tells_deadline: case.tells_deadline,
                 idle_timeout: case.idle_timeout,
                 output: case.output,
             },

@@ -69,6 +69,7 @@ pub fn load(
         reference: reference(folder, written.solution.env),
         limits: TaskLimits {
             timeout,
+            tells_deadline: written.metadata.tell_deadline.unwrap_or(false),
             idle_timeout: None,
             output: OutputLimits::default(),
         },

@@ -16,6 +16,7 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::Readiness;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,8 @@ pub struct Solution {
 pub struct TaskLimits {
     /// Its time.
     pub timeout: Option<Duration>,
+    /// Whether the prompt says when its time is over.
+    pub tells_deadline: bool,
     /// Its longest silence.
     pub idle_timeout: Option<Duration>,
     /// How much of its output is kept.
@@ -207,6 +210,19 @@ pub struct Healthcheck {
     pub start_interval: Duration,
     /// How many failures in a row mean that it will never be.
     pub retries: u32,
+}
+
+impl From<&Healthcheck> for Readiness {
+    fn from(check: &Healthcheck) -> Readiness {
+        Readiness {
+            argv: ["sh", "-c", &check.command].map(str::to_owned).into(),
+            interval: check.interval,
+            timeout: check.timeout,
+            start_period: check.start_period,
+            start_interval: check.start_interval,
+            retries: check.retries,
+        }
+    }
 }
 
 /// Where the verifier of a Harbor task runs.

@@ -52,6 +52,8 @@ pub(crate) struct RepoEntry {
     build_cmd: Option<String>,
     /// Time limit of the agent in minutes.
     time_limit_minutes: f64,
+    /// Whether the prompt says when the time is over.
+    tell_deadline: Option<bool>,
 }
 
 /// Read one entry of `tasks`; `folder` is the suite's.
@@ -152,6 +154,7 @@ fn task(
         reference: written.reference_tag.map(Reference::Branch),
         limits: TaskLimits {
             timeout: limit,
+            tells_deadline: written.tell_deadline.unwrap_or(false),
             idle_timeout: None,
             output: OutputLimits::default(),
         },

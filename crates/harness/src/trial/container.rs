@@ -1,6 +1,9 @@
 //! A trial in a container: its image, what of this machine it sees, and how its files come out.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -27,6 +30,11 @@ use crate::{
 
 /// Where the workspace of a repo's task is seen.
 const WORKSPACE: &str = "/workspace";
+/// The socket of agents that connect to their driver.
+pub(super) const CONTROL_SOCKET: &str = "control.sock";
+/// The port in containers from which that is reached.
+pub(super) const CONTROL_INSIDE: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), models::PORT_INSIDE + 1);
 /// Where the agent's HOME is seen.
 pub(super) const HOME: &str = "/proctor/home";
 /// Where the trial's own files are seen.
@@ -190,13 +198,12 @@ impl Trial<'_> {
                 _ => EngineNetwork::None,
             },
             limits,
-            sockets: self.models.as_ref().map(|_| {
-                let relay = Relay {
-                    listen: ([127, 0, 0, 1], models::PORT_INSIDE).into(),
-                    socket: "/proctor/run/gateway.sock".into(),
-                };
-                (models::sockets(&area.path), vec![relay])
-            }),
+            readiness: environment
+                .and_then(|environment| environment.healthcheck.as_ref())
+                .map(Into::into),
+            sockets: self
+                .ways_out()
+                .map(|relays| (models::sockets(&area.path), relays)),
         });
         let room = room.await.map_err(failed)?;
         if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
@@ -208,6 +215,23 @@ impl Trial<'_> {
         }
         self.room = Room::Docker(Box::new(room));
         Ok(())
+    }
+
+    /// The ports of the container that lead to us.
+    fn ways_out(&self) -> Option<Vec<Relay>> {
+        let relay = |listen: SocketAddr, name: &str| Relay {
+            listen,
+            socket: format!("/proctor/run/{name}").into(),
+        };
+        let gateway = SocketAddr::from(([127, 0, 0, 1], models::PORT_INSIDE));
+        let mut relays = Vec::new();
+        if self.models.is_some() {
+            relays.push(relay(gateway, models::SOCKET));
+        }
+        if self.plan.agent.wants_socket() {
+            relays.push(relay(CONTROL_INSIDE, CONTROL_SOCKET));
+        }
+        (!relays.is_empty()).then_some(relays)
     }
 
     /// What the trial may reach: as the suite says, else as the task does.

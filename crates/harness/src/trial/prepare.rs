@@ -6,9 +6,12 @@ use camino::Utf8Path;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::{Ready, Trial, TrialError, chain, container::HOME};
+use super::{
+    Ready, Trial, TrialError, chain,
+    container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
+};
 use crate::{
-    agent::{Authentication, Cli, Installed, LaunchContext, LaunchError},
+    agent::{Authentication, Cli, Installed, LaunchContext},
     area::Area,
     availability,
     config::{Network, PromptSource, read_workspace_prompt},
@@ -19,6 +22,9 @@ use crate::{
     socket::Socket,
     store,
 };
+
+/// The variable that says when the agent's time is over.
+const DEADLINE: &str = "PROCTOR_DEADLINE";
 
 /// Why the agent did not get to run.
 pub(super) enum NotRun {
@@ -55,6 +61,9 @@ impl Trial<'_> {
         let area = Arc::new(Area::create(&self.context.host.temp)?);
         self.area = Some(Arc::clone(&area));
         let image = self.image().await?;
+        if image.is_some() {
+            fs::create_dir_all(models::sockets(&area.path))?;
+        }
         let installed = self.installed(image.as_ref()).await?;
         self.open_models(&area)?;
         let mut env = self.environment(&area, image.as_ref())?;
@@ -68,19 +77,17 @@ impl Trial<'_> {
         }
         self.authenticate(installed.as_ref(), &env, &area).await?;
         let path = self.make_workspace(&area, image.as_ref()).await?;
-        let prompt = self.prompt(&path)?;
+        let prompt = self.prompt(&path, env.get(DEADLINE))?;
         let reference = self.reference(&area).await?;
         let definitions = self.definitions(&path);
-        let mut socket = None;
-        if self.plan.agent.wants_socket() {
-            if self.docker().is_some() {
-                return Err(self.refused(
-                    "`transport: websocket` does not reach out of a container",
-                    "use `transport: control`",
-                ));
+        let socket = match (self.plan.agent.wants_socket(), self.docker()) {
+            (false, _) => None,
+            (true, None) => Some(Socket::listen().await?),
+            (true, Some(_)) => {
+                let path = models::sockets(&area.path).join(CONTROL_SOCKET);
+                Some(Socket::listen_unix(&path, CONTROL_INSIDE)?)
             }
-            socket = Some(Socket::listen().await?);
-        }
+        };
         let workdir = self.workdir();
         let mut launch = self
             .plan
@@ -136,23 +143,11 @@ impl Trial<'_> {
         if reach == Network::None {
             return Ok(());
         }
-        let is_remote = self
-            .docker()
-            .is_some_and(|docker| !docker.engine.is_local());
-        if is_remote {
-            return Err(self.refused(
-                "the gateway does not reach the containers of a remote engine",
-                "use `network: open` with `proxy: {gateway: none}`",
-            ));
-        }
         let allow_hosts = match reach {
             Network::Allowlist(hosts) => hosts,
             _ => Vec::new(),
         };
         let sockets = self.docker().map(|_| models::sockets(&area.path));
-        if let Some(folder) = &sockets {
-            fs::create_dir_all(folder)?;
-        }
         let label = store::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
         let opened = models.open(
             label.as_str(),
@@ -166,18 +161,6 @@ impl Trial<'_> {
             message: chain(&error),
         })?);
         Ok(())
-    }
-
-    /// What is asked for cannot be had here.
-    fn refused(&self, message: &str, hint: &str) -> NotRun {
-        NotRun::Usage(TrialError::Launch {
-            config_file: self.plan.task.config_file().to_owned(),
-            problem: LaunchError {
-                message: message.to_owned(),
-                hint: Some(hint.to_owned()),
-                code: "INVALID_CONFIG",
-            },
-        })
     }
 
     /// Whether the agent is root where it runs.
@@ -252,7 +235,12 @@ impl Trial<'_> {
     ) -> Result<BTreeMap<String, String>, NotRun> {
         let host = self.context.host;
         if self.plan.agent.inherits_user() && image.is_none() {
-            return Ok(host.env.clone());
+            let mut env = host.env.clone();
+            env.extend(
+                self.deadline()
+                    .map(|deadline| (DEADLINE.to_owned(), deadline)),
+            );
+            return Ok(env);
         }
         let mut env = match image {
             None => host.clean_env(&area.home),
@@ -268,7 +256,7 @@ impl Trial<'_> {
             env.extend(set.into_iter().filter(|(name, _)| !own(name)));
         }
         if let Some(deadline) = self.deadline() {
-            env.insert("PROCTOR_DEADLINE".to_owned(), deadline);
+            env.insert(DEADLINE.to_owned(), deadline);
         }
         if let (Network::Allowlist(_), Some(models)) = (self.reach(), &self.models) {
             env.extend(models.proxy_env());
@@ -352,8 +340,12 @@ impl Trial<'_> {
         Some(deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 
-    fn prompt(&mut self, workspace: &Utf8Path) -> Result<String, NotRun> {
-        let prompt = match self.plan.agent.prompt() {
+    fn prompt(
+        &mut self,
+        workspace: &Utf8Path,
+        deadline: Option<&String>,
+    ) -> Result<String, NotRun> {
+        let mut prompt = match self.plan.agent.prompt() {
             None => return Ok(String::new()),
             Some(PromptSource::Text(text)) => text.clone(),
             Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file)
@@ -362,7 +354,13 @@ impl Trial<'_> {
                     problem,
                 })?,
         };
+        // Without the time, which is another for each trial.
         self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
+        if let (true, Some(deadline)) = (self.plan.task.limits.tells_deadline, deadline) {
+            let end = prompt.trim_end().len();
+            prompt.truncate(end);
+            prompt += &format!("\n\nYour time ends at {deadline} (UTC): finish before that.\n");
+        }
         Ok(prompt)
     }
 

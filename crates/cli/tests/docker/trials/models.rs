@@ -13,7 +13,7 @@ use super::{Rig, find, shell};
 const CANARY: &str = "sk-ant-canary-7f3a9c";
 
 /// Runs a suite whose gateway asks this model with the real key.
-fn run(rig: &Rig, model: &ScriptedModel, suite: &Utf8PathBuf) {
+pub fn run(rig: &Rig, model: &ScriptedModel, suite: &Utf8PathBuf) {
     let program = rig.program(suite, &[]);
     let program = program.env("ANTHROPIC_BASE_URL", model.url());
     let output = program.env("ANTHROPIC_API_KEY", CANARY).run();
@@ -76,6 +76,52 @@ fn claude_code_works_in_a_container_and_never_sees_the_real_key() {
         assert_eq!(usage[figure], gateway[figure], "{figure} of {record:#}");
     }
     assert_eq!(gateway.get("differences"), None, "{record:#}");
+}
+
+#[test]
+fn claude_code_connects_to_its_driver_from_inside_a_container() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(image) = claude_image(&rig) else {
+        return;
+    };
+    let script = llm::writes_file_then_says("/workspace/greeting.txt", "hello\n", "done");
+    let model = ScriptedModel::start_blocking(script).unwrap();
+    let agents =
+        json!([{"name": "claude", "type": "claude-code", "config": {"transport": "websocket"}}]);
+    let suite = json!({"sandbox": {"type": "docker", "image": image}});
+    run(&rig, &model, &rig.suite(&agents, &suite));
+    let record = rig.record("claude");
+    assert_eq!(record["status"], "passed", "{record:#}");
+    assert!(
+        record["usage"]["output_tokens"].as_u64().unwrap() > 0,
+        "{record:#}"
+    );
+}
+
+#[test]
+fn secrets_that_are_passed_through_are_told_of_and_noted() {
+    let Some(rig) = Rig::new() else { return };
+    let agents = json!([shell(
+        "teller",
+        "echo \"token $TOKEN, other $OTHER\"; echo hello > greeting.txt"
+    )]);
+    let secrets =
+        json!({"secrets": {"env_file": ".env", "unsafe_pass_through": ["TOKEN", "UNSET"]}});
+    let path = rig.suite(&agents, &secrets);
+    fs_err::write(
+        rig.context.root().join(".env"),
+        "TOKEN=t-123\nOTHER=o-456\n",
+    )
+    .unwrap();
+    let output = rig.run(&path, &[]);
+    output.assert_code(0);
+    let warnings = output.stderr.matches("warning: agents get TOKEN").count();
+    assert_eq!(warnings, 1, "{output}");
+    assert_eq!(rig.printed("teller"), "token t-123, other \n");
+    let notes = rig.record("teller")["notes"].to_string();
+    assert!(notes.contains("as they are: TOKEN\""), "{notes}");
+    let wrong = json!({"secrets": {"unsafe_pass_through": ["not a name"]}});
+    rig.run(&rig.suite(&agents, &wrong), &[]).assert_code(2);
 }
 
 #[test]

@@ -106,6 +106,7 @@ async fn separate(
                 _ => Network::None,
             },
             limits: docker.execution.limits,
+            readiness: readiness(verifier.environment.as_deref()),
             sockets: None,
         })
         .await?;
@@ -113,6 +114,11 @@ async fn separate(
     let archive = judging.workdir.as_str().trim_end_matches('/');
     room.replace(files, archive).await?;
     Ok(room)
+}
+
+/// When the verifier's own environment is ready.
+fn readiness(own: Option<&Environment>) -> Option<proctor_process::Readiness> {
+    own?.healthcheck.as_ref().map(Into::into)
 }
 
 impl Bench<'_> {

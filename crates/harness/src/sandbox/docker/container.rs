@@ -7,15 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bollard::query_parameters::{
-    CreateContainerOptions, DownloadFromContainerOptions, UploadToContainerOptions,
+    CreateContainerOptions, DownloadFromContainerOptions, StartContainerOptions,
+    UploadToContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use proctor_process::{Job, JobReport, Limits, REPORT_FILE};
 use tempfile::TempDir;
 
+use super::carry::WayOut;
 use super::spec::{OwnFiles, request};
-use super::{ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, archive};
+use super::{
+    ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, Network, Root, archive,
+    process,
+};
 
 /// The most bytes of a report; more is not ours.
 const LONGEST_REPORT: u64 = 1024 * 1024;
@@ -35,7 +40,16 @@ pub(super) struct Inner {
     disk: Option<(u64, DiskLimit)>,
     /// Job and report, on local engines.
     files: Option<TempDir>,
+    /// The container beside it that carries its connections out, on engines elsewhere.
+    carrier: Option<Box<Carrier>>,
     is_removed: AtomicBool,
+}
+
+/// A container whose network another one shares, and what it carries.
+#[derive(Debug)]
+struct Carrier {
+    _way_out: WayOut,
+    container: Inner,
 }
 
 impl Engine {
@@ -73,40 +87,29 @@ impl Container {
 
     /// Gets everything in a folder of the container into a folder of this machine, which must exist.
     pub async fn download(&self, from: &str, to: &Path) -> Result<(), EngineError> {
-        let contents = format!("{}/.", from.trim_end_matches('/'));
-        let archive = Box::pin(self.inner.get(contents));
-        let unpacked = archive::unpack(archive, to).await?;
-        unpacked.map_err(|error| EngineError::file("unpack into", to, &error))
-    }
-
-    /// Brings writable mounts back from an engine that had only copies; elsewhere they are up to date.
-    pub async fn collect(&self) -> Result<(), EngineError> {
-        if self.inner.files.is_some() {
-            return Ok(());
-        }
-        let writable = self.inner.mounts.iter().filter(|mount| !mount.read_only);
-        for mount in writable.filter(|mount| mount.host.is_dir()) {
-            let failed = |error: &io::Error| EngineError::file("replace", &mount.host, error);
-            let beside = mount.host.parent().unwrap_or(Path::new("/"));
-            let fresh = TempDir::with_prefix_in(".collect-", beside);
-            let fresh = fresh.map_err(|error| failed(&error))?;
-            self.download(&mount.inside, fresh.path()).await?;
-            std::fs::remove_dir_all(&mount.host).map_err(|error| failed(&error))?;
-            std::fs::rename(fresh.keep(), &mount.host).map_err(|error| failed(&error))?;
-        }
-        Ok(())
+        self.inner.download(from, to).await
     }
 
     /// Removes it now, with everything in it and whatever runs.
     pub async fn remove(self) -> Result<(), EngineError> {
-        self.inner.engine.remove_container(&self.inner.id).await?;
-        self.inner.is_removed.store(true, Ordering::Relaxed);
+        self.inner.remove().await?;
+        if let Some(carrier) = &self.inner.carrier {
+            carrier.container.remove().await?;
+        }
         Ok(())
     }
 }
 
 impl Inner {
-    async fn make(engine: Engine, spec: ContainerSpec) -> Result<Self, EngineError> {
+    async fn make(engine: Engine, mut spec: ContainerSpec) -> Result<Self, EngineError> {
+        let mut carrier = None;
+        if !engine.is_local()
+            && let Some(sockets) = spec.sockets.take()
+        {
+            let made = Box::pin(Carrier::make(&engine, &spec, &sockets)).await?;
+            spec.network = Network::Named(format!("container:{}", made.container.id));
+            carrier = Some(Box::new(made));
+        }
         let files = if engine.is_local() {
             Some(own_files(engine.scratch())?)
         } else {
@@ -145,6 +148,7 @@ impl Inner {
             mounts: spec.mounts,
             disk: spec.disk.map(|limit| (limit, by)),
             files,
+            carrier,
             is_removed: AtomicBool::new(false),
         };
         if inner.files.is_none() {
@@ -153,7 +157,18 @@ impl Inner {
         Ok(inner)
     }
 
-    /// Copies binary and mounts into a container whose engine does not see our files.
+    async fn remove(&self) -> Result<(), EngineError> {
+        self.engine.remove_container(&self.id).await?;
+        self.is_removed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether its connections are carried out by another container.
+    pub(super) fn is_carried(&self) -> bool {
+        self.carrier.is_some()
+    }
+
+    /// Copies our binary into a container whose engine does not see it.
     async fn fill(&self) -> Result<(), EngineError> {
         let binary = self.engine.binary().to_owned();
         let own = archive::pack(move |archive| {
@@ -163,8 +178,12 @@ impl Inner {
             archive.append_data(&mut folder, "job", io::empty())?;
             archive.append_data(&mut header(0, 0o666), "report.json", io::empty())
         });
-        self.put(own, "/proctor").await?;
-        for mount in &self.mounts {
+        self.put(own, "/proctor").await
+    }
+
+    /// Copies mounts into a container whose engine does not see them.
+    pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
+        for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
                 let contents = archive::pack_folder(&mount.host);
                 self.put(contents, &mount.inside).await?;
@@ -173,6 +192,31 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Brings writable mounts back from an engine that had only copies; elsewhere they are up to date.
+    pub(super) async fn collect(&self) -> Result<(), EngineError> {
+        if self.files.is_some() {
+            return Ok(());
+        }
+        let writable = self.mounts.iter().filter(|mount| !mount.read_only);
+        for mount in writable.filter(|mount| mount.host.is_dir()) {
+            let failed = |error: &io::Error| EngineError::file("replace", &mount.host, error);
+            let beside = mount.host.parent().unwrap_or(Path::new("/"));
+            let fresh = TempDir::with_prefix_in(".collect-", beside);
+            let fresh = fresh.map_err(|error| failed(&error))?;
+            self.download(&mount.inside, fresh.path()).await?;
+            std::fs::remove_dir_all(&mount.host).map_err(|error| failed(&error))?;
+            std::fs::rename(fresh.keep(), &mount.host).map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+
+    async fn download(&self, from: &str, to: &Path) -> Result<(), EngineError> {
+        let contents = format!("{}/.", from.trim_end_matches('/'));
+        let archive = Box::pin(self.get(contents));
+        let unpacked = archive::unpack(archive, to).await?;
+        unpacked.map_err(|error| EngineError::file("unpack into", to, &error))
     }
 
     async fn put_file(&self, mount: &Mount) -> Result<(), EngineError> {
@@ -267,6 +311,43 @@ impl Inner {
             .docker()
             .download_from_container(&self.id, Some(options));
         archive.map(move |chunk| chunk.map_err(|error| EngineError::of(&doing, error)))
+    }
+}
+
+impl Carrier {
+    /// A container of the same image and network as `spec` that carries its relays to sockets in this folder.
+    async fn make(
+        engine: &Engine,
+        spec: &ContainerSpec,
+        sockets: &Path,
+    ) -> Result<Self, EngineError> {
+        let own = ContainerSpec {
+            labels: spec.labels.clone(),
+            user: Some("65534:65534".to_owned()),
+            root: Root::ReadOnly,
+            network: spec.network.clone(),
+            carries: spec
+                .relays
+                .iter()
+                .map(|relay| relay.listen.port())
+                .collect(),
+            ..ContainerSpec::new(spec.image.clone())
+        };
+        let container = Inner::make(engine.clone(), own).await?;
+        let attached = process::connect(&container).await?;
+        let docker = engine.docker();
+        let started = docker.start_container(&container.id, None::<StartContainerOptions>);
+        let started = started.await;
+        started.map_err(|error| EngineError::of("start a container", error))?;
+        let names = spec
+            .relays
+            .iter()
+            .filter_map(|relay| relay.socket.file_name());
+        let sockets = names.map(|name| sockets.join(name)).collect();
+        Ok(Self {
+            _way_out: WayOut::open(engine, attached, sockets).await?,
+            container,
+        })
     }
 }
 

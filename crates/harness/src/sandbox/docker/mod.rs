@@ -8,6 +8,7 @@ mod archive;
 mod attach;
 mod binary;
 mod build;
+mod carry;
 mod container;
 mod context;
 mod disk;
@@ -22,6 +23,7 @@ mod tunnel;
 
 pub use address::Address;
 pub use build::BuildSpec;
+pub use carry::{CARRY, carry};
 pub use container::Container;
 pub use disk::DiskLimit;
 pub use engine::{Engine, EngineOptions, RUN_LABEL, Swept};
