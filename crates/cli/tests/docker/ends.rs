@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use proctor_harness::sandbox::docker::{EngineError, Hardening};
+use proctor_harness::sandbox::docker::{Container, ContainerSpec, EngineError, Hardening};
 use proctor_process::{EndReason, Event, JobFailure, Limits, Readiness, Service, Status};
 use proctor_testkit::{PrivateEngine, processes_with};
 
@@ -164,6 +164,15 @@ async fn the_next_job_sees_the_files_and_none_of_the_processes() {
     container.remove().await.unwrap();
 }
 
+/// A container that may become another user.
+async fn able(rig: &Rig) -> Container {
+    let spec = ContainerSpec {
+        hardening: Hardening::Default,
+        ..rig.spec()
+    };
+    rig.engine.create(spec).await.unwrap()
+}
+
 fn as_nobody(script: &str) -> Service {
     Service {
         argv: vec!["sh".into(), "-c".into(), script.into()],
@@ -174,7 +183,7 @@ fn as_nobody(script: &str) -> Service {
 #[tokio::test]
 async fn a_job_waits_until_its_container_is_ready_and_has_all_its_time_then() {
     let Some(rig) = Rig::new().await else { return };
-    let container = rig.container().await;
+    let container = able(&rig).await;
     let mut job = sh("cat /tmp/up; sleep 1000");
     job.service = Some(as_nobody("sleep 2; id -u > /tmp/up; sleep 1000"));
     let readiness = Readiness {
@@ -208,7 +217,7 @@ async fn a_job_waits_until_its_container_is_ready_and_has_all_its_time_then() {
 #[tokio::test]
 async fn a_service_runs_beside_the_job_and_ends_with_it() {
     let Some(rig) = Rig::new().await else { return };
-    let container = rig.container().await;
+    let container = able(&rig).await;
     let mut job = sh("sleep 0.3; cat /tmp/served");
     let service = "echo yes > /tmp/served; sleep 1000; sleep 1000";
     job.service = Some(as_nobody(service));

@@ -7,6 +7,7 @@ mod harbor;
 mod many;
 mod models;
 mod networks;
+mod shipped;
 
 use std::time::Duration;
 

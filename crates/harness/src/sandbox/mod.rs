@@ -4,7 +4,7 @@ pub mod docker;
 mod room;
 mod running;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
 use tokio::sync::Mutex;
@@ -111,11 +111,13 @@ impl DockerSandbox {
         self.engine.image(name).await
     }
 
-    /// The image that a Dockerfile makes, built once. `sink` is given what the build says.
+    /// The image that a Dockerfile makes, built once and within a time. `sink` is given what the
+    /// build says.
     pub async fn build(
         &self,
         context: &Utf8Path,
         dockerfile: &Utf8Path,
+        limit: Option<Duration>,
         sink: impl FnMut(&str),
     ) -> Result<Image, EngineError> {
         let _one_at_a_time = self.building.lock().await;
@@ -130,7 +132,15 @@ impl DockerSandbox {
             labels: BTreeMap::new(),
             network: None,
         };
-        self.engine.build(&spec, sink).await
+        let built = self.engine.build(&spec, sink);
+        let limit = limit.unwrap_or(Duration::MAX);
+        let built = tokio::time::timeout(limit, built).await;
+        built.unwrap_or_else(|_| {
+            Err(EngineError::Build {
+                tag: spec.name.clone(),
+                message: format!("it took longer than {} s", limit.as_secs_f64()),
+            })
+        })
     }
 
     /// The labels of what this run makes.

@@ -41,8 +41,9 @@ pub(super) const HOME: &str = "/proctor/home";
 const SCRATCH: &str = "/proctor/scratch";
 /// Who the agent is when we are root and the image names nobody.
 const AGENT: u32 = 1000;
-/// How long a program may take to tell its version or its options.
-const ASKED: Duration = Duration::from_secs(20);
+/// How long a program may take to tell its version or its options: the first time its files are
+/// read, on a machine that has much to do.
+const ASKED: Duration = Duration::from_mins(2);
 
 impl Trial<'_> {
     /// The engine, when the trial runs in a container.
@@ -67,7 +68,8 @@ impl Trial<'_> {
             }) => {
                 let mut said = String::new();
                 let keep = |line: &str| said.push_str(line);
-                let image = docker.build(context, dockerfile, keep).await;
+                let limit = environment.map(|environment| environment.build_timeout);
+                let image = docker.build(context, dockerfile, limit, keep).await;
                 // The log helps those who read it; the image does not depend on it.
                 let _ = fs::write(self.artifacts.join("build.log"), said);
                 (context.to_string(), image)

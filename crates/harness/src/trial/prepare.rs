@@ -359,7 +359,11 @@ impl Trial<'_> {
         if let (true, Some(deadline)) = (self.plan.task.limits.tells_deadline, deadline) {
             let end = prompt.trim_end().len();
             prompt.truncate(end);
-            prompt += &format!("\n\nYour time ends at {deadline} (UTC): finish before that.\n");
+            prompt.extend([
+                "\n\nYour time ends at ",
+                deadline,
+                " (UTC): finish before that.\n",
+            ]);
         }
         Ok(prompt)
     }

@@ -59,7 +59,7 @@ echo hello > greeting.txt"
     run(&rig, &model, &path);
     let printed = rig.printed("probe");
     assert!(!printed.contains("reached"), "{printed}");
-    assert_eq!(printed.matches("\"text\":\"hi\"").count(), 3, "{printed}");
+    assert_eq!(printed.matches("\"id\":\"msg_").count(), 3, "{printed}");
     let record = rig.record("probe");
     assert_eq!(record["gateway"]["calls"], 3, "{record:#}");
     assert_eq!(record["status"], "passed", "{record:#}");
@@ -68,7 +68,7 @@ echo hello > greeting.txt"
 #[test]
 fn claude_code_of_a_version_works_far_away_over_a_socket() {
     let Some(rig) = elsewhere() else { return };
-    let Some(version) = rig.context.install_npm("latest") else {
+    let Some(version) = rig.context.install_npm("2.1.30") else {
         return;
     };
     let script = llm::writes_file_then_says("/workspace/greeting.txt", "hello\n", "done");

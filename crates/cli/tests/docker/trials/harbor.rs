@@ -102,7 +102,8 @@ fn an_image_has_its_entry_point_and_is_ready_before_the_agent_who_is_told_its_de
     fs_err::write(folder.join("tests/test.sh"), test).unwrap();
     let script = "echo \"$(id -un) $(cat /tmp/up) $PROCTOR_DEADLINE\"; cat";
     let agents = json!([shell("agent", script)]);
-    let sandbox = json!({"type": "docker", "images": {"far.example/base:9": "proctor-test:debian"}});
+    let sandbox =
+        json!({"type": "docker", "images": {"far.example/base:9": "proctor-test:debian"}});
     let more = json!({"tasks": [{"folder": "tasks/greet"}], "sandbox": sandbox});
     let path = rig.suite(&agents, &more);
     rig.run(&path, &[]).assert_code(0);

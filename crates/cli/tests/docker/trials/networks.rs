@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::{Rig, shell};
 
 /// Says whether a host is reached through the proxy, as programs with its variables do it.
-const REACH: &str = "reach() { curl -sS -m 10 -p --noproxy '' -x \"$HTTPS_PROXY\" \"$1\" 2>&1 || echo no $1; }";
+const REACH: &str =
+    "reach() { curl -sS -m 10 -p --noproxy '' -x \"$HTTPS_PROXY\" \"$1\" 2>&1 || echo no $1; }";
 
 /// Answers everybody on a port of this machine's loopback.
 fn server() -> u16 {
@@ -28,8 +29,14 @@ fn server() -> u16 {
 
 fn run(rig: &Rig, script: &str, network: &Value) -> Value {
     let script = format!("{script}\necho hello > greeting.txt");
-    let path = rig.suite(&json!([shell("agent", &script)]), &json!({"network": network}));
-    let output = rig.program(&path, &[]).env("ANTHROPIC_API_KEY", "k-1").run();
+    let path = rig.suite(
+        &json!([shell("agent", &script)]),
+        &json!({"network": network}),
+    );
+    let output = rig
+        .program(&path, &[])
+        .env("ANTHROPIC_API_KEY", "k-1")
+        .run();
     rig.assert_tidy();
     output.assert_code(0);
     rig.record("agent")
@@ -45,12 +52,20 @@ fn an_allowlist_lets_an_agent_reach_its_hosts_and_no_others() {
     let record = run(&rig, &script, &json!({"allowlist": ["127.0.0.1"]}));
     let printed = rig.printed("agent");
     assert_eq!(printed.matches("the allowed host").count(), 1, "{printed}");
-    for refused in ["no http://127.0.0.2:", "no https://example.com/", "not without the proxy"] {
+    for refused in [
+        "no http://127.0.0.2:",
+        "no https://example.com/",
+        "not without the proxy",
+    ] {
         assert!(printed.contains(refused), "{printed}");
     }
     assert_eq!(record["sandbox"]["network"], "allowlist");
     let hosts = &record["gateway"]["refused_hosts"];
-    assert_eq!(hosts, &json!({"127.0.0.2": 1, "example.com": 1}), "{record:#}");
+    assert_eq!(
+        hosts,
+        &json!({"127.0.0.2": 1, "example.com": 1}),
+        "{record:#}"
+    );
 }
 
 #[test]

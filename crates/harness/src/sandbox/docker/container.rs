@@ -1,14 +1,15 @@
 //! One container: made, filled, started as often as there are jobs for it, and removed on every way out.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
     CreateContainerOptions, DownloadFromContainerOptions, StartContainerOptions,
-    UploadToContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -40,6 +41,9 @@ pub(super) struct Inner {
     disk: Option<(u64, DiskLimit)>,
     /// Job and report, on local engines.
     files: Option<TempDir>,
+    /// A container with the same volumes that is never started, on engines elsewhere: mounts are filled through it,
+    /// because a container with a read-only root takes no archive that says who owns the top of a volume.
+    holder: Option<String>,
     /// The container beside it that carries its connections out, on engines elsewhere.
     carrier: Option<Box<Carrier>>,
     is_removed: AtomicBool,
@@ -142,23 +146,31 @@ impl Inner {
             Err(error) => return Err(error),
         };
         let by = quota.map_or(DiskLimit::Watched, |_| DiskLimit::Engine);
-        let inner = Self {
+        let mut inner = Self {
             engine,
             id,
             mounts: spec.mounts,
             disk: spec.disk.map(|limit| (limit, by)),
             files,
+            holder: None,
             carrier,
             is_removed: AtomicBool::new(false),
         };
         if inner.files.is_none() {
             inner.fill().await?;
         }
+        if inner.files.is_none() && !inner.mounts.is_empty() {
+            let body = holder(&spec.image, spec.labels, &inner.id);
+            inner.holder = Some(inner.engine.make_container(body).await?);
+        }
         Ok(inner)
     }
 
     async fn remove(&self) -> Result<(), EngineError> {
         self.engine.remove_container(&self.id).await?;
+        if let Some(holder) = &self.holder {
+            self.engine.remove_container(holder).await?;
+        }
         self.is_removed.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -185,8 +197,12 @@ impl Inner {
     pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
         for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
-                let contents = archive::pack_folder(&mount.host);
-                self.put(contents, &mount.inside).await?;
+                let (folder, inside) = (mount.host.clone(), mount.inside.clone());
+                let contents = archive::pack(move |archive| {
+                    archive.append_dir_all(inside.trim_start_matches('/'), &folder)
+                });
+                let holder = self.holder.as_deref().unwrap_or(&self.id);
+                self.engine.put(holder, contents, "/").await?;
             } else {
                 self.put_file(mount).await?;
             }
@@ -292,15 +308,7 @@ impl Inner {
         archive: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
         to: &str,
     ) -> Result<(), EngineError> {
-        let options = UploadToContainerOptions {
-            path: to.to_owned(),
-            ..Default::default()
-        };
-        let body = bollard::body_try_stream(archive);
-        let docker = self.engine.docker();
-        let done = docker.upload_to_container(&self.id, Some(options), body);
-        done.await
-            .map_err(|error| EngineError::of(&format!("put files into {to}"), error))
+        self.engine.put(&self.id, archive, to).await
     }
 
     fn get(&self, from: String) -> impl Stream<Item = Result<Bytes, EngineError>> {
@@ -357,10 +365,14 @@ impl Drop for Inner {
             return;
         }
         let (engine, id) = (self.engine.clone(), std::mem::take(&mut self.id));
+        let holder = self.holder.take();
         let files = self.files.take();
         self.engine.later(async move {
             // The sweep of a later run finds what could not be removed.
             let _ = engine.remove_container(&id).await;
+            if let Some(holder) = holder {
+                let _ = engine.remove_container(&holder).await;
+            }
             drop(files);
         });
     }
@@ -388,6 +400,21 @@ async fn create(
             },
             other => other,
         }),
+    }
+}
+
+/// A container with the volumes of another one, for their files only.
+fn holder(image: &str, labels: BTreeMap<String, String>, of: &str) -> ContainerCreateBody {
+    ContainerCreateBody {
+        image: Some(image.to_owned()),
+        cmd: Some(vec!["/none".to_owned()]),
+        labels: Some(labels.into_iter().collect()),
+        host_config: Some(HostConfig {
+            volumes_from: Some(vec![of.to_owned()]),
+            network_mode: Some("none".to_owned()),
+            ..Default::default()
+        }),
+        ..Default::default()
     }
 }
 

@@ -1,12 +1,15 @@
 //! Folders that all containers of an engine elsewhere read: each is brought there once, into a volume with a name.
 
+use std::io;
+
 use bollard::models::{
     ContainerCreateBody, HostConfig, Mount as EngineMount, MountType, VolumeCreateRequest,
 };
 use bollard::query_parameters::{
     CreateContainerOptions, DownloadFromContainerOptions, UploadToContainerOptions,
 };
-use futures_util::StreamExt;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 
 use super::spec::volume_name;
 use super::{Engine, EngineError, Mount, archive};
@@ -57,12 +60,39 @@ impl Engine {
             }),
             ..Default::default()
         };
+        self.make_container(body).await
+    }
+
+    /// Makes a container that is never started, and tells its id.
+    pub(super) async fn make_container(
+        &self,
+        body: ContainerCreateBody,
+    ) -> Result<String, EngineError> {
         let made = self
             .docker()
             .create_container(None::<CreateContainerOptions>, body);
         let made = made.await;
         let made = made.map_err(|error| EngineError::of("make a container", error))?;
         Ok(made.id)
+    }
+
+    /// Puts an archive into a folder of a container.
+    pub(super) async fn put(
+        &self,
+        container: &str,
+        archive: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+        to: &str,
+    ) -> Result<(), EngineError> {
+        let options = UploadToContainerOptions {
+            path: to.to_owned(),
+            ..Default::default()
+        };
+        let body = bollard::body_try_stream(archive);
+        let done = self
+            .docker()
+            .upload_to_container(container, Some(options), body);
+        done.await
+            .map_err(|error| EngineError::of(&format!("put files into {to}"), error))
     }
 
     async fn fill_once(&self, container: &str, folder: &Mount) -> Result<(), EngineError> {
@@ -76,26 +106,14 @@ impl Engine {
             return Ok(());
         }
         drop(there);
-        let options = || UploadToContainerOptions {
-            path: INSIDE.to_owned(),
-            ..Default::default()
-        };
-        let failed = |error| EngineError::of("fill a volume", error);
-        let all = bollard::body_try_stream(archive::pack_folder(&folder.host));
-        let put = self
-            .docker()
-            .upload_to_container(container, Some(options()), all);
-        put.await.map_err(failed)?;
+        let all = archive::pack_folder(&folder.host);
+        self.put(container, all, INSIDE).await?;
         let mark = archive::pack(|archive| {
             let mut header = tar::Header::new_gnu();
             header.set_size(0);
             header.set_mode(0o444);
             archive.append_data(&mut header, COMPLETE, std::io::empty())
         });
-        let mark = bollard::body_try_stream(mark);
-        let put = self
-            .docker()
-            .upload_to_container(container, Some(options()), mark);
-        put.await.map_err(failed)
+        self.put(container, mark, INSIDE).await
     }
 }
