@@ -107,12 +107,12 @@ impl Package {
         if folder.is_dir() {
             return Ok(installed);
         }
-        let shelf = folder.parent().unwrap_or(cache).to_owned();
+        let place = folder.parent().unwrap_or(cache).to_owned();
         let failed = |source| PackageError::Cache {
-            folder: shelf.clone(),
+            folder: place.clone(),
             source,
         };
-        fs::create_dir_all(&shelf).map_err(failed)?;
+        fs::create_dir_all(&place).map_err(failed)?;
         let lock = folder.with_file_name(format!("{}.lock", folder.file_name().unwrap_or("cli")));
         let held = tokio::task::spawn_blocking(move || {
             let file = fs::File::create(&lock)?;
@@ -124,7 +124,7 @@ impl Package {
         if folder.is_dir() {
             return Ok(installed);
         }
-        let fresh = TempDir::with_prefix_in(".installing-", &shelf).map_err(failed)?;
+        let fresh = TempDir::with_prefix_in(".installing-", &place).map_err(failed)?;
         let inside = Utf8Path::from_path(fresh.path()).expect("it is below a path that is text");
         self.install_into(inside, host).await?;
         share(inside).map_err(failed)?;

@@ -119,7 +119,7 @@ impl Trial<'_> {
             None => cli.program.into(),
             Some(package) => Utf8Path::new(packages::INSIDE).join(&package.program),
         };
-        let ask = async {
+        let ask = Box::pin(async {
             let mut spec = RoomSpec::plain(image.clone());
             spec.view.extend(self.package_view());
             let room = docker.room(spec).await?;
@@ -140,7 +140,7 @@ impl Trial<'_> {
                 version,
                 help,
             }))
-        };
+        });
         let wanted = self.plan.package.as_ref();
         let key = wanted.map_or_else(|| cli.program.to_owned(), ToString::to_string);
         let found = docker.program(image, key, ask).await;

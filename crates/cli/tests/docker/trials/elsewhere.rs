@@ -74,8 +74,7 @@ fn claude_code_of_a_version_works_far_away_over_a_socket() {
     let script = llm::writes_file_then_says("/workspace/greeting.txt", "hello\n", "done");
     let model = ScriptedModel::start_blocking(script).unwrap();
     let agents = json!([{"name": "claude", "type": "claude-code", "version": version, "config": {"transport": "websocket"}}]);
-    let path = rig.suite(&agents, &json!({"trials": 2}));
-    run(&rig, &model, &path);
+    run(&rig, &model, &rig.suite(&agents, &json!({})));
     let record: Value = rig.record("claude");
     assert_eq!(record["status"], "passed", "{record:#}");
     assert_eq!(record["agent"]["version"], version, "{record:#}");

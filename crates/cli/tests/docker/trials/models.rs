@@ -1,6 +1,6 @@
 //! What agents in containers reach: the gateway with a key of their own, and nothing else.
 
-use std::net::TcpListener;
+use std::{net::TcpListener, time::Duration};
 
 use camino::Utf8PathBuf;
 use proctor_gateway::ScriptedModel;
@@ -15,6 +15,8 @@ const CANARY: &str = "sk-ant-canary-7f3a9c";
 /// Runs a suite whose gateway asks this model with the real key.
 pub fn run(rig: &Rig, model: &ScriptedModel, suite: &Utf8PathBuf) {
     let program = rig.program(suite, &[]);
+    // A CLI that is read from disk for the first time takes its time on a busy machine.
+    let program = program.deadline(Duration::from_mins(10));
     let program = program.env("ANTHROPIC_BASE_URL", model.url());
     let output = program.env("ANTHROPIC_API_KEY", CANARY).run();
     rig.assert_tidy();

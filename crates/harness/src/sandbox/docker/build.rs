@@ -181,10 +181,10 @@ fn each_base(
                     .map_or(default.trim_matches('"'), String::as_str);
                 values.insert(key.to_owned(), value.to_owned());
             }
-        } else if instruction.eq_ignore_ascii_case("FROM") {
-            if let Some(name) = words.find(|word| !word.starts_with("--")) {
-                tell(number, name, &fill_in(name, &values));
-            }
+        } else if instruction.eq_ignore_ascii_case("FROM")
+            && let Some(name) = words.find(|word| !word.starts_with("--"))
+        {
+            tell(number, name, &fill_in(name, &values));
         }
     }
 }
