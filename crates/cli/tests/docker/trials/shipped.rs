@@ -40,11 +40,11 @@ fn the_image_of_claude_code_is_built_and_works() {
     };
     let base = base(&rig, &modules);
     let argument = format!("BASE={base}");
-    let build = ["image", "build", "claude-code", "--arg", &argument];
-    let build = rig.context.proctor(build).env("DOCKER_HOST", &rig.host);
-    let built = build.run();
-    built.assert_code(0);
-    assert_eq!(built.stdout, format!("{IMAGE}\n"));
+    let command = ["image", "build", "claude-code", "--arg", &argument];
+    let command = rig.context.proctor(command).env("DOCKER_HOST", &rig.host);
+    let output = command.run();
+    output.assert_code(0);
+    assert_eq!(output.stdout, format!("{IMAGE}\n"));
     let script = llm::writes_file_then_says("/workspace/greeting.txt", "hello\n", "done");
     let model = ScriptedModel::start_blocking(script).unwrap();
     let agents = json!([{"name": "claude", "type": "claude-code"}]);
