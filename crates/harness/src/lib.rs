@@ -5,6 +5,7 @@ pub mod agent;
 pub mod agents;
 mod area;
 pub mod availability;
+mod causes;
 pub mod check;
 pub mod clean;
 pub mod config;

@@ -43,6 +43,8 @@ pub struct DockerSandbox {
     pub execution: Execution,
     /// The label of what this run makes.
     label: String,
+    /// Images by the name that was asked for: one name is one image throughout a run.
+    images: Mutex<BTreeMap<String, Image>>,
     /// What was found out about programs in images.
     programs: Mutex<BTreeMap<(String, &'static str), Option<Installed>>>,
     /// One build at a time: trials of one task want the same image.
@@ -79,6 +81,7 @@ impl Sandbox {
             engine,
             execution: execution.clone(),
             label: own,
+            images: Mutex::default(),
             programs: Mutex::default(),
             building: Mutex::default(),
             _area: area,
@@ -108,7 +111,13 @@ impl DockerSandbox {
     /// The image with this name, or with the name that the suite puts in its place.
     pub async fn image(&self, name: &str) -> Result<Image, EngineError> {
         let name = self.execution.images.get(name).map_or(name, String::as_str);
-        self.engine.image(name).await
+        let mut images = self.images.lock().await;
+        if let Some(known) = images.get(name) {
+            return Ok(known.clone());
+        }
+        let image = self.engine.image(name).await?;
+        images.insert(name.to_owned(), image.clone());
+        Ok(image)
     }
 
     /// The image that a Dockerfile makes, built once. `sink` is given what the build says.

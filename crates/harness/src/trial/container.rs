@@ -15,7 +15,7 @@ use crate::{
     models,
     outcome::Outcome,
     sandbox::{
-        Access, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
+        Access, DockerRoom, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
     },
     source::Source,
@@ -34,6 +34,14 @@ const SCRATCH: &str = "/proctor/scratch";
 const AGENT: u32 = 1000;
 /// How long a program may take to tell its version or its options.
 const ASKED: Duration = Duration::from_secs(20);
+
+/// A container that was made for a trial, and what the record says about it.
+pub(super) struct Made {
+    room: DockerRoom,
+    reach: Network,
+    user: Option<String>,
+    limits: ResourceLimits,
+}
 
 impl Trial<'_> {
     /// The engine, when the trial runs in a container.
@@ -116,12 +124,12 @@ impl Trial<'_> {
 
     /// Make the container that sees `workspace`, or for a task that brings its own files, one
     /// whose working directory becomes the workspace.
-    pub(super) async fn enter(
-        &mut self,
+    pub(super) async fn make_room(
+        &self,
         image: &Image,
         area: &Area,
         workspace: Option<&Utf8Path>,
-    ) -> Result<(), NotRun> {
+    ) -> Result<Made, NotRun> {
         let docker = self
             .docker()
             .expect("there is an image only with an engine");
@@ -174,16 +182,24 @@ impl Trial<'_> {
                 (models::sockets(&area.path), vec![relay])
             }),
         });
-        let room = room.await.map_err(failed)?;
+        Ok(Made {
+            room: room.await.map_err(failed)?,
+            reach,
+            user,
+            limits,
+        })
+    }
+
+    /// Work in this container from now on.
+    pub(super) fn enter(&mut self, made: Made) {
         if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
-            reach.as_str().clone_into(&mut record.network);
-            record.user = user;
-            record.limits = limits.into();
-            let by = room.container.disk_limit();
+            made.reach.as_str().clone_into(&mut record.network);
+            record.user = made.user;
+            record.limits = made.limits.into();
+            let by = made.room.container.disk_limit();
             record.disk_limit = by.map(|by| by.as_str().to_owned());
         }
-        self.room = Room::Docker(Box::new(room));
-        Ok(())
+        self.room = Room::Docker(Box::new(made.room));
     }
 
     /// What the trial may reach: as the suite says, else as the task does.
@@ -253,6 +269,17 @@ impl Trial<'_> {
                     .await
             }
             Room::Local => Ok(()),
+        }
+    }
+
+    /// Begin to remove the container of a repo's task: its files are outside, and judges have
+    /// containers of their own.
+    pub(super) fn dismiss(&self) {
+        let is_local = self.docker().is_some_and(|docker| docker.engine.is_local());
+        if let (true, Room::Docker(room), None) =
+            (is_local, &self.room, self.plan.task.environment())
+        {
+            room.container.dismiss();
         }
     }
 

@@ -19,6 +19,7 @@ use self::{judge::status, prepare::NotRun};
 use crate::{
     agent::{Launch, LaunchError},
     area::Area,
+    causes::chain,
     config::{ConfigError, PromptFileError},
     event::{Listener, Phase, RunEvent, TrialName},
     host::Host,
@@ -350,17 +351,6 @@ impl<'a> Trial<'a> {
     fn write_record(&self) -> Result<(), StoreError> {
         store::write_json(&self.artifacts.join(store::RECORD_FILE), &self.record)
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn logs_folder(artifacts: &Utf8Path, plan: &TrialPlan) -> Utf8PathBuf {

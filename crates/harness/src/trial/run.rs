@@ -73,6 +73,7 @@ impl Trial<'_> {
         }
         self.close_models(&mut conclusion).await;
         self.bring_workspace_out(&mut conclusion).await;
+        self.dismiss();
         self.read_sidecar(&mut conclusion);
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);

@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bollard::query_parameters::{
     CreateContainerOptions, DownloadFromContainerOptions, UploadToContainerOptions,
@@ -13,7 +13,9 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use proctor_process::{Job, JobReport, Limits, REPORT_FILE};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
+use super::engine::joined;
 use super::spec::{OwnFiles, request};
 use super::{ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, archive};
 
@@ -36,6 +38,8 @@ pub(super) struct Inner {
     /// Job and report, on local engines.
     files: Option<TempDir>,
     is_removed: AtomicBool,
+    /// A removal that has begun already.
+    removal: Mutex<Option<JoinHandle<Result<(), EngineError>>>>,
 }
 
 impl Engine {
@@ -97,9 +101,23 @@ impl Container {
         Ok(())
     }
 
+    /// Begins to remove it while other work goes on; [`remove`](Self::remove) waits for that.
+    pub fn dismiss(&self) {
+        let mut removal = self.inner.removal();
+        if removal.is_none() {
+            let (engine, id) = (self.inner.engine.clone(), self.inner.id.clone());
+            let work = async move { engine.remove_container(&id).await };
+            *removal = Some(self.inner.engine.begin(work));
+        }
+    }
+
     /// Removes it now, with everything in it and whatever runs.
     pub async fn remove(self) -> Result<(), EngineError> {
-        self.inner.engine.remove_container(&self.inner.id).await?;
+        let begun = self.inner.removal().take();
+        match begun {
+            Some(begun) => joined(begun.await)?,
+            None => self.inner.engine.remove_container(&self.inner.id).await?,
+        }
         self.inner.is_removed.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -141,6 +159,7 @@ impl Inner {
             disk: spec.disk.map(|limit| (limit, by)),
             files,
             is_removed: AtomicBool::new(false),
+            removal: Mutex::default(),
         };
         if inner.files.is_none() {
             inner.fill().await?;
@@ -216,6 +235,10 @@ impl Inner {
             std::fs::read(folder.path().join("report.json")).unwrap_or_default()
         };
         Ok(serde_json::from_slice(&bytes).ok())
+    }
+
+    fn removal(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<Result<(), EngineError>>>> {
+        self.removal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The limit that we have to watch ourselves.

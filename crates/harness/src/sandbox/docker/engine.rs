@@ -11,6 +11,7 @@ use bollard::query_parameters::{
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use proctor_process::Supervisor;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::TaskTracker;
 
 use super::binary::Binary;
@@ -235,8 +236,15 @@ impl Engine {
         &self,
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let done = self.shared.tasks.spawn(work).await;
-        done.unwrap_or_else(|error| Err(EngineError::gone("work", error.to_string())))
+        joined(self.begin(work).await)
+    }
+
+    /// Begins something that is done to its end even if nobody waits for it.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> JoinHandle<Result<T, EngineError>> {
+        self.shared.tasks.spawn(work)
     }
 
     /// Does something that nobody waits for now, but [`close`](Self::close) does.
@@ -245,6 +253,11 @@ impl Engine {
             self.shared.tasks.spawn(work);
         }
     }
+}
+
+/// What came of work that was begun.
+pub(super) fn joined<T>(done: Result<Result<T, EngineError>, JoinError>) -> Result<T, EngineError> {
+    done.unwrap_or_else(|error| Err(EngineError::gone("work", error.to_string())))
 }
 
 fn missing_is_fine(done: Result<(), bollard::errors::Error>) -> Result<(), EngineError> {
