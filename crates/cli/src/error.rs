@@ -144,6 +144,9 @@ impl CliError {
             CliError::Trial(error)
             | CliError::Suite(SuiteError::Trial(error))
             | CliError::Check(CheckError::Trial(error)) => error.hint(),
+            CliError::Suite(SuiteError::Store(error)) if error.is_full() => {
+                Some("make room, and go on with --resume".to_owned())
+            }
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one".to_owned())
             }
@@ -190,6 +193,7 @@ impl CliError {
             CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)) => {
                 Exit::Infrastructure
             }
+            CliError::Suite(SuiteError::Store(error)) if error.is_full() => Exit::Infrastructure,
             _ => Exit::Usage,
         }
     }

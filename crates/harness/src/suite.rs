@@ -223,6 +223,8 @@ impl SuiteRun<'_> {
         let models = Models::start(self.execution, &self.host.env)?;
         let providers = Providers::new(self.execution.providers.clone());
         let slots = Semaphore::new(self.parallel);
+        // Also cancelled when a trial cannot be written down: then no other can be either.
+        let stop = cancel.child_token();
         let events = EventWriter::start().map_err(|source| StoreError {
             path: run_dir.path.clone(),
             source,
@@ -242,7 +244,7 @@ impl SuiteRun<'_> {
                 providers: &providers,
                 slots: &slots,
                 events: &events,
-                cancel: self.control.token(number, cancel),
+                cancel: self.control.token(number, &stop),
             };
             job.run(number, plan, listener)
         });
@@ -250,15 +252,23 @@ impl SuiteRun<'_> {
         let mut running: FuturesUnordered<_> = trials.collect();
         let mut done = Vec::new();
         let mut failed_starts = Vec::new();
+        let mut broken = None;
         while let Some(trial) = running.next().await {
-            match trial? {
-                Done::Ended(summary) => done.push(summary),
-                Done::Refused(failed) => failed_starts.push(failed),
-                Done::NotRun => {}
+            match trial {
+                Ok(Done::Ended(summary)) => done.push(summary),
+                Ok(Done::Refused(failed)) => failed_starts.push(failed),
+                Ok(Done::NotRun) => {}
+                Err(error) => {
+                    stop.cancel();
+                    broken.get_or_insert(error);
+                }
             }
         }
         drop(running);
         sandbox.close().await;
+        if let Some(error) = broken {
+            return Err(error);
+        }
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
         let missing = self.plan.trials.len() - done.len();
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
@@ -346,7 +356,12 @@ impl Job<'_> {
         listener: &SuiteListener<'_>,
     ) -> Result<Done, SuiteError> {
         let folder = TrialKey::of(plan).folder(&self.run_dir.path);
-        if let Some(record) = finished(&folder) {
+        if let Some(record) = finished(&folder).filter(|record| !record.outcome.is_infrastructure())
+        {
+            if !folder.join(store::META_FILE).exists() {
+                // Proctor was killed between the two.
+                Meta::of(&record).write(&folder)?;
+            }
             return Ok(Done::Ended(summary(&record, &folder)));
         }
         let mut attempt = 0;

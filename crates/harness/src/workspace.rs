@@ -2,7 +2,7 @@
 //! that its work is compared with. The baseline is a git directory of our own, outside the
 //! agent's reach, so the change is known whatever the agent did to `.git`.
 
-use std::path::PathBuf;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -39,6 +39,8 @@ pub struct Workspace {
     /// Git on the baseline, with the workspace's files.
     git: Git,
     source: Source,
+    /// Where the source has submodules: folders that are empty here.
+    submodules: Vec<Vec<u8>>,
 }
 
 /// Why a workspace could not be made or read.
@@ -126,8 +128,10 @@ impl Workspace {
         git.run(["read-tree", "-u", "--reset", &base_commit])
             .await?;
         tree::copy(&baseline, path.join(".git"))?;
+        let submodules = submodules(&git, path).await?;
         Ok(Workspace {
             path: path.to_owned(),
+            submodules,
             source_commit,
             base_commit,
             base_tree,
@@ -170,7 +174,8 @@ impl Workspace {
     async fn stage(&self, notes: &mut Vec<String>) -> Result<(), WorkspaceError> {
         let git = &self.git;
         let added = git.run(["add", "--all", "--ignore-errors"]).await;
-        if added.is_ok() && !self.has_new_gitlinks().await? {
+        let filled = self.filled_submodules();
+        if added.is_ok() && filled.is_empty() && !self.has_new_gitlinks().await? {
             return Ok(());
         }
         // A repository made inside the workspace would be added as a mere link, or not at all.
@@ -182,6 +187,14 @@ impl Workspace {
             ));
         }
         git.run(["read-tree", &self.base_commit]).await?;
+        if !filled.is_empty() {
+            // Git takes no file at a place that is known as a submodule.
+            let remove = ["update-index", "--force-remove", "-z", "--stdin"];
+            git.run_with_input(remove, filled.concat()).await?;
+            notes.push(
+                "the agent put files where a submodule belongs; they count as files".to_owned(),
+            );
+        }
         git.run(["add", "--all", "--ignore-errors"])
             .await
             .or_else(|error| {
@@ -190,6 +203,16 @@ impl Workspace {
             })?;
         nested.restore()?;
         Ok(())
+    }
+
+    /// The submodules that are not empty any more, each ended by a zero.
+    fn filled_submodules(&self) -> Vec<Vec<u8>> {
+        let is_filled = |name: &&Vec<u8>| {
+            let folder = self.path.as_std_path().join(OsStr::from_bytes(name));
+            std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+        };
+        let filled = self.submodules.iter().filter(is_filled);
+        filled.map(|name| [name, &b"\0"[..]].concat()).collect()
     }
 
     async fn has_new_gitlinks(&self) -> Result<bool, WorkspaceError> {
@@ -403,6 +426,19 @@ impl Workspace {
             .await?;
         Ok(())
     }
+}
+
+/// The places of submodules in a workspace that was just made.
+async fn submodules(git: &Git, path: &Utf8Path) -> Result<Vec<Vec<u8>>, GitError> {
+    if !path.join(".gitmodules").is_file() {
+        return Ok(Vec::new());
+    }
+    // `160000 <commit> 0 TAB <path> NUL`
+    let index = git.run(["ls-files", "--stage", "-z"]).await?;
+    let entries = index.split(|byte| *byte == 0);
+    let links = entries.filter(|entry| entry.starts_with(b"160000 "));
+    let names = links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
+    Ok(names.map(<[u8]>::to_vec).collect())
 }
 
 /// The least that git takes for a repository. `git init` would copy templates and hooks.

@@ -13,14 +13,17 @@ mod command;
 mod context;
 mod docker;
 pub mod fake;
+mod kills;
 mod leftovers;
 pub mod llm;
+pub mod odd;
 mod real_cli;
 mod repo;
 
 pub use command::{Output, Program, Running};
 pub use context::TestContext;
 pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
+pub use kills::{Kills, Start};
 pub use leftovers::{processes_with, wait_until};
 pub use real_cli::RealCli;
 pub use repo::Repo;

@@ -5,6 +5,8 @@ mod bounds;
 mod harbor;
 mod many;
 mod models;
+mod odd;
+mod restart;
 
 use std::time::Duration;
 

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     config::{EvaluatorSpec, Fault},
     sandbox::{Access, Room, View},
+    workspace::WorkspaceError,
 };
 
 /// Names the folder of the test case.
@@ -185,22 +186,21 @@ pub(super) async fn judge(
 ) -> Result<Finding, String> {
     let copy = judging.scratch.join(format!("judge-{}", place.number));
     let home = judging.scratch.join(format!("judge-home-{}", place.number));
-    let prepared = async {
+    let failed = |error: WorkspaceError| format!("could not make a clean copy: {error}");
+    for folder in [&copy, &home.join("tmp")] {
+        fs_err::create_dir_all(folder).map_err(|error| failed(error.into()))?;
+    }
+    let filled = async {
         let workspace = judging.workspace;
-        workspace.clean_copy(&judging.change.tree, &copy).await?;
+        let copied = workspace.clean_copy(&judging.change.tree, &copy).await;
+        copied.map_err(failed)?;
         if let Some(revision) = &settings.hidden_tests {
-            workspace.lay_over(revision, &copy).await?;
+            workspace.lay_over(revision, &copy).await.map_err(failed)?;
         }
-        fs_err::create_dir_all(home.join("tmp"))?;
-        Ok::<(), crate::workspace::WorkspaceError>(())
+        Ok(())
     };
-    prepared
-        .await
-        .map_err(|error| format!("could not make a clean copy: {error}"))?;
-    let room = judging
-        .fresh_room(settings.view(&copy, &home))
-        .await
-        .map_err(|error| error.to_string())?;
+    let view = settings.view(&copy, &home);
+    let room = judging.fresh_room(view, filled).await?;
     let bench = Bench {
         settings,
         judging,
@@ -210,9 +210,10 @@ pub(super) async fn judge(
         place,
     };
     let found = bench.run().await?;
+    bench.room.dismiss();
+    let removed = crate::tree::remove(&copy).and_then(|()| crate::tree::remove(&home));
     let left = bench.room.leave().await;
     left.map_err(|error| error.to_string())?;
-    let removed = crate::tree::remove(&copy).and_then(|()| crate::tree::remove(&home));
     removed.map_err(|error| format!("could not remove the clean copy: {error}"))?;
     Ok(found)
 }

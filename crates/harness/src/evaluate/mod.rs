@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,10 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::{EvaluatorSpec, Fault},
     host::Host,
-    sandbox::{
-        Access, Rights, Room, RoomSpec, Sandbox, View,
-        docker::{EngineError, Network},
-    },
+    sandbox::{Access, Rights, Room, RoomSpec, Sandbox, View, docker::Network},
     task::{Environment, Install, Reference, Verifier},
     tree,
     workspace::{Change, Workspace},
@@ -157,31 +154,56 @@ pub struct Judging<'a> {
 }
 
 impl Judging<'_> {
-    /// A fresh place of the same kind as the agent's, with no network, that sees these folders.
-    /// Who judges is nobody whom the agent could have been.
-    async fn fresh_room(&self, view: Vec<View>) -> Result<Room, EngineError> {
+    /// A fresh place of the same kind as the agent's, with no network, that sees these folders,
+    /// which `filled` fills meanwhile. Who judges is nobody whom the agent could have been.
+    async fn fresh_room(
+        &self,
+        view: Vec<View>,
+        filled: impl Future<Output = Result<(), String>>,
+    ) -> Result<Room, String> {
         let (Sandbox::Docker(docker), Room::Docker(agents)) = (self.sandbox, self.room) else {
+            filled.await?;
             return Ok(Room::Local);
         };
-        let user = if self.host.is_root {
-            for folder in view.iter().filter(|view| view.access == Access::Write) {
-                let host = folder.host.as_std_path();
-                tree::give(host, JUDGE)
-                    .map_err(|error| EngineError::file("hand over", host, &error))?;
-            }
-            format!("{JUDGE}:{JUDGE}")
+        let (uid, gid) = if self.host.is_root {
+            (JUDGE, JUDGE)
         } else {
-            format!("{}:{}", self.host.ids.0, self.host.ids.1)
+            self.host.ids
+        };
+        let written = view.iter().filter(|view| view.access == Access::Write);
+        let written: Vec<_> = written.map(|view| view.host.clone()).collect();
+        let filled = async {
+            filled.await?;
+            self.hand_over(&written)
         };
         let room = docker.room(RoomSpec {
             image: agents.image.clone(),
             view,
-            rights: Rights::Hardened { user },
+            rights: Rights::Hardened {
+                user: format!("{uid}:{gid}"),
+            },
             network: Network::None,
             limits: docker.execution.limits,
             sockets: None,
         });
-        Ok(Room::Docker(Box::new(room.await?)))
+        let room = async { room.await.map_err(|error| error.to_string()) };
+        let room = if docker.engine.is_local() {
+            tokio::try_join!(filled, room)?.1
+        } else {
+            // It is sent a copy of the folders when it is made.
+            filled.await?;
+            room.await?
+        };
+        Ok(Room::Docker(Box::new(room)))
+    }
+
+    /// Give folders to whoever judges.
+    fn hand_over(&self, folders: &[Utf8PathBuf]) -> Result<(), String> {
+        for folder in folders.iter().filter(|_| self.host.is_root) {
+            tree::give(folder.as_std_path(), JUDGE)
+                .map_err(|error| format!("could not hand over {folder}: {error}"))?;
+        }
+        Ok(())
     }
 }
 

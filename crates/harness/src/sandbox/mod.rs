@@ -92,6 +92,10 @@ impl Sandbox {
     pub async fn close(&self) {
         if let Sandbox::Docker(docker) = self {
             docker.engine.close().await;
+            if docker.engine.has_lost() {
+                // Should the engine still be away, the next run sweeps.
+                let _ = docker.engine.sweep(|label| label != docker.label).await;
+            }
         }
     }
 }

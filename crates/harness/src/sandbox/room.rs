@@ -197,6 +197,13 @@ impl Room {
         }
     }
 
+    /// Begin to remove what was made for it; [`leave`](Self::leave) waits for that.
+    pub fn dismiss(&self) {
+        if let Room::Docker(room) = self {
+            room.container.dismiss();
+        }
+    }
+
     /// Remove what was made for it.
     pub async fn leave(self) -> Result<(), EngineError> {
         match self {

@@ -6,7 +6,7 @@ use fs_err as fs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PATCH_FILE, Record, StoreError, TrialStatus, write_json};
+use super::{META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_json};
 use crate::{outcome::Outcome, usage::Usd};
 
 /// One trial.
@@ -94,16 +94,15 @@ impl Meta {
         }
     }
 
-    /// Write it into the trial's folder, and the patch beside it.
+    /// Write it into the trial's folder, after the patch beside it: where it is, both are.
     pub fn write(&self, folder: &Utf8Path) -> Result<(), StoreError> {
-        write_json(&folder.join("meta.json"), self)?;
         let written = folder.join("artifacts").join(PATCH_FILE);
-        if !written.exists() {
-            return Ok(());
-        }
         let path = folder.join("diff.patch");
-        let linked = fs::hard_link(&written, &path);
-        let kept = linked.or_else(|_| fs::copy(&written, &path).map(drop));
-        kept.map_err(|source| StoreError { path, source })
+        if written.exists() && !path.exists() {
+            let linked = fs::hard_link(&written, &path);
+            let kept = linked.or_else(|_| fs::copy(&written, &path).map(drop));
+            kept.map_err(|source| StoreError { path, source })?;
+        }
+        write_json(&folder.join(META_FILE), self)
     }
 }

@@ -118,17 +118,23 @@ impl TrialError {
             TrialError::NoImage { .. } => {
                 Some("name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
             }
+            TrialError::Folder(error) | TrialError::Store(error) if error.is_full() => {
+                Some("make room; a suite then goes on with --resume".to_owned())
+            }
             TrialError::Folder(_) => {
                 Some("choose a folder that you may write to with `workspace_dir`".to_owned())
             }
-            TrialError::Store(_) => Some("is the disk full?".to_owned()),
             _ => None,
         }
     }
 
     /// Whether the input is to blame, and nothing was run.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, TrialError::Store(_) | TrialError::Sandbox(_))
+        match self {
+            TrialError::Store(_) | TrialError::Sandbox(_) => false,
+            TrialError::Folder(error) => !error.is_full(),
+            _ => true,
+        }
     }
 }
 

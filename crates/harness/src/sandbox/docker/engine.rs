@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bollard::query_parameters::{
     ListContainersOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions,
@@ -56,6 +57,8 @@ struct Shared {
     scratch: PathBuf,
     tasks: TaskTracker,
     has_quotas: bool,
+    /// Whether something could not be removed.
+    has_lost: AtomicBool,
     _tunnel: Option<Tunnel>,
 }
 
@@ -118,6 +121,7 @@ impl Engine {
                 binary,
                 scratch: options.scratch.clone(),
                 tasks,
+                has_lost: AtomicBool::new(false),
                 _tunnel: tunnel,
             }),
         })
@@ -200,13 +204,22 @@ impl Engine {
             v: true,
             link: false,
         };
-        match self.docker().remove_container(id, Some(options)).await {
+        let removed = match self.docker().remove_container(id, Some(options)).await {
             // Somebody else is at it already.
             Err(bollard::errors::Error::DockerResponseServerError {
                 status_code: 409, ..
             }) => Ok(()),
             removed => missing_is_fine(removed),
+        };
+        if removed.is_err() {
+            self.shared.has_lost.store(true, Ordering::Relaxed);
         }
+        removed
+    }
+
+    /// Whether something could not be removed, as when the engine was away for a while. A sweep finds it.
+    pub fn has_lost(&self) -> bool {
+        self.shared.has_lost.load(Ordering::Relaxed)
     }
 
     pub(super) fn docker(&self) -> &Docker {
