@@ -226,8 +226,8 @@ impl Trial<'_> {
         format!("{uid}:{uid}")
     }
 
-    /// Hand the trial's folders to whoever works in the container.
-    pub(super) async fn hand_over(&self, area: &Area, workspace: &Utf8Path) -> Result<(), NotRun> {
+    /// Hand these files and folders to whoever works in the container.
+    pub(super) async fn hand_over(&self, all: &[&Utf8Path]) -> Result<(), NotRun> {
         let (SandboxRecord::Docker(record), Room::Docker(room)) =
             (&self.record.sandbox, &self.room)
         else {
@@ -245,8 +245,8 @@ impl Trial<'_> {
         let Some(uid) = uid else {
             return Ok(());
         };
-        for folder in [&area.home, &area.scratch, workspace] {
-            tree::give(folder.as_std_path(), uid)?;
+        for path in all {
+            tree::give(path.as_std_path(), uid)?;
         }
         Ok(())
     }

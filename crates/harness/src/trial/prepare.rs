@@ -97,12 +97,17 @@ impl Trial<'_> {
         if let (Some(all), Some(own)) = (self.context.models, &self.models) {
             all.hide_keys(own, &mut launch.env);
         }
-        for (path, bytes) in &launch.files {
-            let path = self.room.outside(path);
-            fs::create_dir_all(path.parent().unwrap_or(&path))?;
-            fs::write(&path, bytes)?;
+        // A workspace may be large: of what was handed over already only what is new is again.
+        let mut fresh = vec![area.home.clone(), area.scratch.clone()];
+        for (file, bytes) in &launch.files {
+            let file = self.room.outside(file);
+            fs::create_dir_all(file.parent().unwrap_or(&file))?;
+            fs::write(&file, bytes)?;
+            let below = file.strip_prefix(&path).ok();
+            fresh.extend(below.and_then(|below| Some(path.join(below.components().next()?))));
         }
-        self.hand_over(&area, &path).await?;
+        let fresh: Vec<&Utf8Path> = fresh.iter().map(|path| path.as_path()).collect();
+        self.hand_over(&fresh).await?;
         Ok(Ready {
             launch,
             socket,

@@ -47,7 +47,7 @@ impl Trial<'_> {
                 self.record.notes.extend(note);
                 if let Some(room) = room {
                     self.enter(room);
-                    self.hand_over(area, &path).await?;
+                    self.hand_over(&[&area.home, &area.scratch, &path]).await?;
                 }
                 made
             }

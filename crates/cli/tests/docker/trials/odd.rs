@@ -40,7 +40,7 @@ fn odd_links_and_names_are_in_the_change_of_a_container() {
 }
 
 #[test]
-fn many_files_and_those_of_other_users_are_worked_on_in_a_container() {
+fn many_files_of_another_user_are_worked_on_in_a_container() {
     let Some(rig) = Rig::new() else { return };
     odd::commit_many(rig.context.repo());
     if rustix::process::geteuid().is_root() {
