@@ -12,9 +12,6 @@ use camino::Utf8Path;
 
 use crate::repo::Repo;
 
-/// How many files [`commit_many`] makes.
-pub const MANY: usize = 50_000;
-
 /// What an agent does to all that [`commit_odd`] made, for any shell.
 pub const CHANGES: &str = r#"
 ln -sfn elsewhere dangling
@@ -73,10 +70,10 @@ pub fn commit_submodule(repo: &Repo) {
     repo.git(["commit", "--quiet", "--message", "submodule"]);
 }
 
-/// Commits [`MANY`] files in 100 folders to the branch `many`, which is not checked out.
-pub fn commit_many(repo: &Repo) {
+/// Commits so many files in 100 folders to the branch `many`, which is not checked out.
+pub fn commit_many(repo: &Repo, count: usize) {
     let mut stream = "blob\nmark :1\ndata 5\nsame\n\ncommit refs/heads/many\ncommitter Fixture <f@example.com> 1704067200 +0000\ndata 5\nmany\n\n".to_owned();
-    for number in 0..MANY {
+    for number in 0..count {
         let folder = number % 100;
         writeln!(stream, "M 100644 :1 d{folder}/f{number}.txt").expect("text takes text");
     }

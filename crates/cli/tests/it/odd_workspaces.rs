@@ -92,9 +92,9 @@ fn a_submodule_that_nobody_touched_is_no_change() {
 }
 
 #[test]
-fn a_workspace_of_many_files_is_compared() {
+fn a_workspace_of_fifty_thousand_files_is_compared() {
     let context = context();
-    odd::commit_many(context.repo());
+    odd::commit_many(context.repo(), 50_000);
     let script = "echo changed >> d0/f0.txt; rm d1/f1.txt; echo new > d2/new.txt";
     let judge = "test \"$(find . -name 'f*.txt' | wc -l)\" = 49999";
     let record = record_of(&context, script, "many", judge);
