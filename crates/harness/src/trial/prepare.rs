@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
@@ -106,7 +106,7 @@ impl Trial<'_> {
             let below = file.strip_prefix(&path).ok();
             fresh.extend(below.and_then(|below| Some(path.join(below.components().next()?))));
         }
-        let fresh: Vec<&Utf8Path> = fresh.iter().map(|path| path.as_path()).collect();
+        let fresh: Vec<&Utf8Path> = fresh.iter().map(Utf8PathBuf::as_path).collect();
         self.hand_over(&fresh).await?;
         Ok(Ready {
             launch,

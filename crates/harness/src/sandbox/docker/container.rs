@@ -28,6 +28,8 @@ pub struct Container {
     inner: Arc<Inner>,
 }
 
+type Removal = JoinHandle<Result<(), EngineError>>;
+
 /// What a container and its running process share.
 #[derive(Debug)]
 pub(super) struct Inner {
@@ -39,7 +41,7 @@ pub(super) struct Inner {
     files: Option<TempDir>,
     is_removed: AtomicBool,
     /// A removal that has begun already.
-    removal: Mutex<Option<JoinHandle<Result<(), EngineError>>>>,
+    removal: Mutex<Option<Removal>>,
 }
 
 impl Engine {
@@ -237,7 +239,7 @@ impl Inner {
         Ok(serde_json::from_slice(&bytes).ok())
     }
 
-    fn removal(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<Result<(), EngineError>>>> {
+    fn removal(&self) -> std::sync::MutexGuard<'_, Option<Removal>> {
         self.removal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
