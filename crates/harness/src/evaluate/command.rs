@@ -190,7 +190,7 @@ pub(super) async fn judge(
     for folder in [&copy, &home.join("tmp")] {
         fs_err::create_dir_all(folder).map_err(|error| failed(error.into()))?;
     }
-    let filled = async {
+    let filled = Box::pin(async {
         let workspace = judging.workspace;
         let copied = workspace.clean_copy(&judging.change.tree, &copy).await;
         copied.map_err(failed)?;
@@ -198,7 +198,7 @@ pub(super) async fn judge(
             workspace.lay_over(revision, &copy).await.map_err(failed)?;
         }
         Ok(())
-    };
+    });
     let view = settings.view(&copy, &home);
     let room = judging.fresh_room(view, filled).await?;
     let bench = Bench {

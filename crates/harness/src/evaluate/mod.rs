@@ -172,10 +172,10 @@ impl Judging<'_> {
         };
         let written = view.iter().filter(|view| view.access == Access::Write);
         let written: Vec<_> = written.map(|view| view.host.clone()).collect();
-        let filled = async {
+        let filled = Box::pin(async {
             filled.await?;
             self.hand_over(&written)
-        };
+        });
         let room = docker.room(RoomSpec {
             image: agents.image.clone(),
             view,
@@ -186,7 +186,7 @@ impl Judging<'_> {
             limits: docker.execution.limits,
             sockets: None,
         });
-        let room = async { room.await.map_err(|error| error.to_string()) };
+        let room = Box::pin(async { room.await.map_err(|error| error.to_string()) });
         let room = if docker.engine.is_local() {
             tokio::try_join!(filled, room)?.1
         } else {

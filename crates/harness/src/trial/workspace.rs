@@ -42,7 +42,7 @@ impl Trial<'_> {
             } => {
                 let revision = commit.as_deref().or(branch.as_deref());
                 let from = Checkout { repo, revision };
-                let room = image.map(|image| self.make_room(image, area, Some(&path)));
+                let room = image.map(|image| Box::pin(self.make_room(image, area, Some(&path))));
                 let (made, room, note) = self.check_out(from, room, &path).await?;
                 self.record.notes.extend(note);
                 if let Some(room) = room {
@@ -84,16 +84,16 @@ impl Trial<'_> {
         path: &Utf8Path,
     ) -> Result<(Workspace, Option<Made>, Option<String>), NotRun> {
         fs_err::create_dir(path)?;
-        let files = async {
+        let files = Box::pin(async {
             let (source, note) = self.open_repo(from).await?;
             Ok::<_, NotRun>((self.fill(source, path).await?, note))
-        };
-        let room = async {
+        });
+        let room = Box::pin(async {
             match room {
                 None => Ok(None),
                 Some(room) => room.await.map(Some),
             }
-        };
+        });
         let sees_files = self.docker().is_none_or(|docker| docker.engine.is_local());
         let ((made, note), room) = if sees_files {
             tokio::try_join!(files, room)?
