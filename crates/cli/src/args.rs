@@ -1,8 +1,12 @@
 //! What the command line takes.
 
+mod models;
+
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use proctor_harness::config::Network;
+
+pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 
 /// Run coding agents on tasks, watch them, and judge what they did.
 #[derive(Debug, Parser)]
@@ -47,6 +51,10 @@ pub enum Command {
     Log(LogArgs),
     /// Work with images for trials in containers
     Image(ImageArgs),
+    /// Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+    Gateway(Box<GatewayArgs>),
+    /// Show what models cost, since when and by whose word
+    Prices(PricesArgs),
     /// Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
     SdkServer(SdkServerArgs),
     /// Print a completion script for a shell
@@ -76,6 +84,8 @@ pub struct RunArgs {
     pub progress: Progress,
     #[command(flatten)]
     pub view: ViewArgs,
+    #[command(flatten)]
+    pub models: ModelArgs,
     #[command(flatten)]
     pub suite: SuiteArgs,
 }
@@ -116,18 +126,6 @@ pub struct SuiteArgs {
     /// What trials in containers may reach, whatever suite and tasks say
     #[arg(long, value_enum, value_name = "NETWORK")]
     pub network: Option<NetworkArg>,
-    /// Answer the agents' calls from this file: no model is asked, and nothing is paid
-    #[arg(long, value_name = "FILE")]
-    pub model_script: Option<Utf8PathBuf>,
-    /// Record each trial's calls to models below this folder
-    #[arg(long, value_name = "DIR", conflicts_with = "replay_models")]
-    pub record_models: Option<Utf8PathBuf>,
-    /// Answer the agents' calls from what was recorded below this folder, and from nothing else
-    #[arg(long, value_name = "DIR")]
-    pub replay_models: Option<Utf8PathBuf>,
-    /// What all trials may spend together, in dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
-    pub max_cost: Option<u64>,
     /// What the order of the trials comes from
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -140,18 +138,6 @@ pub struct SuiteArgs {
     /// Show what would run, in its order, and run nothing
     #[arg(long)]
     pub dry_run: bool,
-}
-
-/// An amount of dollars, in nano-dollars.
-fn dollars(text: &str) -> Result<u64, String> {
-    let amount = text
-        .parse()
-        .ok()
-        .and_then(proctor_harness::usage::Usd::from_dollars)
-        .and_then(|amount| u64::try_from(amount.nanos()).ok());
-    amount
-        .filter(|nanos| *nanos > 0)
-        .ok_or_else(|| "expected an amount of dollars above 0".to_owned())
 }
 
 /// Where trials execute.

@@ -1,6 +1,7 @@
 //! What goes wrong before, beside or instead of a run, and the exit codes.
 
 use camino::Utf8PathBuf;
+use proctor_gateway::GatewayError;
 use proctor_harness::{
     check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, runner::FailedStart,
     store::TrialStatus, suite::SuiteError, trial::TrialError,
@@ -109,6 +110,32 @@ pub enum CliError {
     /// The script of a model cannot be used.
     #[error("the model's script cannot be read: {0}")]
     ModelScript(String),
+    /// A file with prices cannot be used.
+    #[error("the prices cannot be read: {0}")]
+    Prices(String),
+    /// Prices without a gateway would do nothing.
+    #[error("--prices does nothing without a gateway")]
+    IdlePrices,
+    /// A model without a price.
+    #[error("there is no price for `{model}`")]
+    NoPrice {
+        /// The model.
+        model: String,
+    },
+    /// A gateway that nobody would answer.
+    #[error(
+        "the gateway has nobody to ask: no provider's key is set, and there is neither a script nor a recording"
+    )]
+    NobodyToAsk,
+    /// A name that no key can have, or that two would have.
+    #[error("`{name}` cannot be a key's name")]
+    KeyName {
+        /// As given.
+        name: String,
+    },
+    /// The gateway cannot be started.
+    #[error("the gateway could not be started")]
+    Gateway(#[from] GatewayError),
     /// A file is in the way.
     #[error("{path} is there already")]
     Exists {
@@ -169,12 +196,19 @@ impl CliError {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
             }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
+            CliError::IdlePrices => Some("add `gateway: {}` to the file".to_owned()),
+            CliError::NoPrice { .. } => Some("write one into a file and name that with `--prices FILE`, `gateway.prices` or `prices` in .youbencharc; see docs/gateway.md".to_owned()),
+            CliError::NobodyToAsk => Some("set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or use --env-file, --model-script or --replay-models".to_owned()),
+            CliError::KeyName { .. } => Some("use each name once, with letters, digits, `.`, `_` and `-`".to_owned()),
+            CliError::Gateway(GatewayError::Listen { .. }) => Some("choose another address with --listen".to_owned()),
             CliError::Clean(_)
             | CliError::Check(_)
             | CliError::Suite(_)
             | CliError::Config(_)
             | CliError::Io(_)
             | CliError::NotAnArgument { .. }
+            | CliError::Prices(_)
+            | CliError::Gateway(_)
             | CliError::ModelScript(_) => None,
         }
     }
@@ -187,7 +221,8 @@ impl CliError {
             {
                 Exit::Infrastructure
             }
-            CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)) => {
+            CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_))
+            | CliError::Gateway(GatewayError::Listen { .. } | GatewayError::Thread { .. }) => {
                 Exit::Infrastructure
             }
             _ => Exit::Usage,

@@ -38,6 +38,8 @@ fn main() -> ExitCode {
         Command::Image(args) => match args.command {
             ImageCommand::Build(args) => commands::image::build(&args),
         },
+        Command::Gateway(args) => commands::gateway::gateway(&args),
+        Command::Prices(args) => commands::prices::prices(&args),
         Command::SdkServer(args) => commands::sdk_server::sdk_server(&args),
         Command::Completions(args) => commands::completions::completions(&args),
     };

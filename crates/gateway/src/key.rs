@@ -21,6 +21,7 @@ use crate::ledger::Ledger;
 use crate::policy::Policy;
 use crate::script::Playback;
 use crate::secret::Secret;
+use crate::status::KeyStatus;
 use crate::wire::Provider;
 
 /// What a new key is for and what it may do.
@@ -62,6 +63,8 @@ pub(crate) type Playbacks = [Option<Arc<Playback>>; Provider::ALL.len()];
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) secret: Secret,
+    /// Its name.
+    pub(crate) label: String,
     pub(crate) budget: Budget,
     pub(crate) shared: Vec<Arc<Budget>>,
     pub(crate) policy: Policy,
@@ -90,11 +93,12 @@ impl Key {
         let log = spec.log.as_deref().map(LogFile::open).transpose()?;
         let cassette = spec.cassette.map(Cassette::open).transpose()?;
         let ledger = Ledger {
-            label: spec.label,
+            label: spec.label.clone(),
             ..Ledger::default()
         };
         Ok(Self {
             secret: random_key()?,
+            label: spec.label,
             budget: Budget::new(spec.limits),
             shared: spec.shared,
             policy: spec.policy,
@@ -118,6 +122,19 @@ impl Key {
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The account, with what became of the cassette.
+    pub(crate) fn account(&self) -> Ledger {
+        let mut ledger = self.ledger().clone();
+        ledger.cassette = self.cassette.as_ref().map(Cassette::report);
+        ledger
+    }
+
+    /// What it is used for now.
+    pub(crate) fn status(&self) -> KeyStatus {
+        let in_flight = *self.live.borrow();
+        KeyStatus::new(&self.ledger(), in_flight)
     }
 
     /// A call is under way.

@@ -66,6 +66,17 @@ pub trait Agent: Send + Sync {
         BTreeMap::new()
     }
 
+    /// The model by the name that its provider knows; `None` when that is the agent's own default, or
+    /// a nickname that only its CLI understands.
+    fn wire_model(&self) -> Option<&str> {
+        self.model()
+    }
+
+    /// A sampling temperature that was asked for and that only the gateway can set.
+    fn gateway_temperature(&self) -> Option<f64> {
+        None
+    }
+
     /// Whether it works in the user's own HOME and environment.
     fn inherits_user(&self) -> bool {
         false

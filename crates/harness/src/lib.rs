@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod agents;
+pub mod alone;
 mod area;
 pub mod availability;
 pub mod check;

@@ -9,6 +9,7 @@ use crate::{
     control::Control,
     event::{Listener, RunEvent},
     host::Host,
+    models::{ReplayRecord, RunGateways},
     plan::TrialPlan,
     sandbox::Sandbox,
     store::{self, EventWriter, Record, RunDir, StoreError, TrialStatus},
@@ -101,6 +102,9 @@ pub struct TrialSummary {
     pub usage: Option<Usage>,
     /// What it cost; null when unknown.
     pub cost_usd: Option<Usd>,
+    /// What was done with a recording, when calls were answered from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayRecord>,
 }
 
 impl Run<'_> {
@@ -124,6 +128,7 @@ impl Run<'_> {
         let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path)
             .await
             .map_err(TrialError::Sandbox)?;
+        let mut gateways = RunGateways::default();
         let mut trials = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
             let cancel = self.control.token(number, cancel);
@@ -135,6 +140,8 @@ impl Run<'_> {
                 continue;
             }
             let folder = self.trial_folder(&run_dir.path, number);
+            let models = gateways.of(plan.gateway.as_ref(), &self.host.env);
+            let models = models.map_err(TrialError::Gateway)?;
             let log = events.trial(&folder);
             let listener = |event: &RunEvent<'_>| {
                 log.take(event);
@@ -143,7 +150,7 @@ impl Run<'_> {
             let context = trial::Context {
                 host: self.host,
                 sandbox: &sandbox,
-                models: None,
+                models,
                 run_id: &run_dir.id,
                 folder: &folder,
                 listener: &listener,
@@ -225,6 +232,10 @@ pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
         record: folder.join("artifacts").join(store::RECORD_FILE),
         usage: record.usage.clone(),
         cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),
+        replay: record
+            .gateway
+            .as_ref()
+            .and_then(|gateway| gateway.replay.clone()),
     }
 }
 

@@ -3,11 +3,14 @@
 pub mod clean;
 pub mod completions;
 pub mod doctor;
+pub mod gateway;
 pub mod image;
 pub mod init;
 pub mod list;
 pub mod log;
+mod models;
 pub mod new;
+pub mod prices;
 pub mod replay;
 pub mod run;
 pub mod schema;
@@ -29,29 +32,37 @@ use proctor_harness::{
     task::{Task, find, harbor},
 };
 
-use crate::error::CliError;
+use crate::{args::ModelArgs, error::CliError};
 
 /// The test cases that were named, loaded; all that is wrong with any of them is told at once.
 fn load<'a>(
     paths: impl IntoIterator<Item = &'a Utf8PathBuf>,
     host: &Host,
     settings: &Settings,
+    models: &ModelArgs,
 ) -> Result<Vec<TrialPlan>, CliError> {
+    let overrides = models::overrides(models, host)?;
     let mut plans = Vec::new();
     let mut errors = Vec::new();
     for path in paths {
         for file in files(path, host)? {
-            match TrialPlan::load(&file, host, settings) {
+            let settled = TrialPlan::load(&file, host, settings).and_then(|mut plan| {
+                plan.settle_gateway(&overrides, settings)?;
+                Ok(plan)
+            });
+            match settled {
                 Ok(plan) => plans.push(plan),
                 Err(error) => errors.push(error),
             }
         }
     }
-    if errors.is_empty() {
-        Ok(plans)
-    } else {
-        Err(CliError::Config(errors))
+    if !errors.is_empty() {
+        return Err(CliError::Config(errors));
     }
+    for plan in &plans {
+        models::check_prices(models, plan.gateway.as_ref())?;
+    }
+    Ok(plans)
 }
 
 /// A file is itself; a folder is the test cases in it.

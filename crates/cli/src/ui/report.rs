@@ -4,6 +4,7 @@ use std::{fmt::Write, io};
 
 use proctor_harness::{
     evaluate::{Verdict, VerdictStatus},
+    models::ReplayRecord,
     runner::{RunSummary, TrialSummary},
     store::{Record, TrialStatus},
     usage::{Usage, UsageSource, Usd},
@@ -11,11 +12,15 @@ use proctor_harness::{
 
 use super::Progress;
 
+/// So many differences to a recording are shown for each trial.
+const SHOWN_DIFFERENCES: usize = 5;
+
 /// Print the result of a run.
 pub fn report(progress: &Progress, summary: &RunSummary) -> io::Result<()> {
     let mut text = String::new();
     for (record, trial) in progress.records().iter().zip(&summary.trials) {
         text.push_str(&one(record, trial.record.as_str()));
+        text.push_str(&replay(&trial.task, trial.replay.as_ref()));
         text.push('\n');
     }
     if summary.trials.len() > 1 {
@@ -62,6 +67,10 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
         summary.not_run,
         summary.run_dir,
     );
+    for trial in &summary.trials {
+        let name = format!("{} on {}, trial {}", trial.agent, trial.task, trial.trial);
+        text.push_str(&replay(&name, trial.replay.as_ref()));
+    }
     super::print(&text)
 }
 
@@ -215,6 +224,22 @@ fn badge(status: TrialStatus) -> &'static str {
         TrialStatus::Error => "\x1b[1;33mNOT JUDGED\x1b[0m",
         TrialStatus::Interrupted => "\x1b[1;33mINTERRUPTED\x1b[0m",
     }
+}
+
+/// What a recording was good for; nothing when all calls were in it and all of it was used.
+pub fn replay(trial: &str, replay: Option<&ReplayRecord>) -> String {
+    let Some(replay) = replay.filter(|replay| replay.missed + replay.unused > 0) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "replay of {trial}: {} answered, {} not recorded, {} recorded and not asked for\n",
+        replay.answered, replay.missed, replay.unused
+    );
+    for difference in replay.differences.iter().take(SHOWN_DIFFERENCES) {
+        let line: String = difference.chars().filter(|c| !c.is_control()).collect();
+        let _ = writeln!(text, "  {}", &line[..line.floor_char_boundary(200)]);
+    }
+    text
 }
 
 /// A number with its thousands apart.

@@ -160,6 +160,12 @@ impl Agent for Contender {
         self.common.model.as_deref()
     }
 
+    fn wire_model(&self) -> Option<&str> {
+        // Its own nicknames, such as `sonnet` and `4o`, name neither maker nor version.
+        self.model()
+            .filter(|model| model.contains('/') || (model.len() > 8 && model.contains('-')))
+    }
+
     fn env(&self) -> &BTreeMap<String, String> {
         &self.settings.env
     }

@@ -4,18 +4,22 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_gateway::Script;
+use proctor_gateway::{Faults, OnMiss, Price, Script, Setting, Throttle};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     error::Fault,
+    gateway,
     node::{Node, Value},
     parse::{self, Format},
 };
 
 /// The keys that this file reads.
 const KEYS: [&str; 5] = ["sandbox", "limits", "network", "providers", "gateway"];
+
+/// More tries hide for too long that a provider fails.
+const MOST_RETRIES: u32 = 10;
 
 /// Where and how trials execute.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,14 +77,43 @@ pub struct GatewaySettings {
     pub run_budget_usd: Option<f64>,
     /// The models that may be asked for; all when empty.
     pub models: Vec<String>,
+    /// Models that are replaced by others, in the order in which they are looked for.
+    pub rename: Vec<(String, String)>,
     /// The temperature of every request.
-    pub temperature: Option<f64>,
+    pub temperature: Option<Setting<f64>>,
     /// The longest answer, in tokens.
-    pub max_tokens: Option<u64>,
+    pub max_tokens: Option<Setting<u64>>,
+    /// How much each provider gets at once, by its name.
+    pub throttles: BTreeMap<&'static str, Throttle>,
+    /// How often the gateway asks again when a provider fails.
+    pub retries: u32,
+    /// Faults that are put in on purpose.
+    pub faults: Option<Faults>,
+    /// Prices that win over the built-in ones, the later over the earlier.
+    pub prices: Vec<Price>,
+    /// A file with certificates to trust besides the well-known roots.
+    pub ca_file: Option<Utf8PathBuf>,
     /// Who answers instead of the providers.
     pub script: Option<Arc<Script>>,
     /// What is done with recordings of the calls.
     pub tapes: Option<Tapes>,
+}
+
+impl GatewaySettings {
+    /// The model that is sent when this one is asked for.
+    pub fn sent_model<'a>(&'a self, asked: &'a str) -> &'a str {
+        let policy = |(from, _): &&(String, String)| match from.strip_suffix('*') {
+            Some(start) => asked.starts_with(start),
+            None => from == asked,
+        };
+        let renamed = self.rename.iter().find(policy);
+        renamed.map_or(asked, |(_, to)| to)
+    }
+
+    /// Whether anything is limited in dollars.
+    pub fn has_money_limit(&self) -> bool {
+        self.budget_usd.is_some() || self.run_budget_usd.is_some()
+    }
 }
 
 /// Recordings of the calls of trials, a file for each.
@@ -92,13 +125,20 @@ pub struct Tapes {
     pub folder: Utf8PathBuf,
 }
 
+impl Tapes {
+    /// Whether calls are answered from them.
+    pub fn replays(&self) -> bool {
+        matches!(self.mode, TapeMode::Replay(_))
+    }
+}
+
 /// What is done with recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapeMode {
     /// Calls are recorded.
     Record,
-    /// Calls are answered from recordings, and from nothing else.
-    Replay,
+    /// Calls are answered from recordings; this is what becomes of one that was not recorded.
+    Replay(OnMiss),
 }
 
 /// `gateway`.
@@ -116,16 +156,61 @@ pub(super) struct GatewayAsWritten {
     /// The models that may be asked for; a `*` at the end stands for anything.
     #[serde(default)]
     models: Vec<String>,
-    /// The temperature of every request.
-    temperature: Option<f64>,
-    /// The longest answer, in tokens.
-    max_tokens: Option<u64>,
+    /// Models that are replaced by others; a `*` at the end of a name stands for anything.
+    #[serde(default)]
+    rename: BTreeMap<String, String>,
+    /// The temperature of every request: a number, or `{at_most: N}`.
+    #[schemars(with = "Option<gateway::NumberChoice>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    temperature: Option<IgnoredAny>,
+    /// The longest answer, in tokens: a number, or `{set: N}`.
+    #[schemars(with = "Option<gateway::NumberChoice>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    max_tokens: Option<IgnoredAny>,
+    /// The most requests to a provider that start in a minute: `{anthropic: 300}`.
+    #[serde(default)]
+    rate: BTreeMap<String, u32>,
+    /// The most requests to a provider at the same time: `{anthropic: 8}`.
+    #[serde(default)]
+    concurrency: BTreeMap<String, usize>,
+    /// How often the gateway asks again when a provider fails. The agent's own behaviour is not
+    /// seen then.
+    #[schemars(range(max = 10))]
+    #[serde(default)]
+    retries: u32,
+    /// Faults that are put in on purpose, for testing agents.
+    #[schemars(with = "Option<gateway::FaultsAsWritten>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    faults: Option<IgnoredAny>,
+    /// A file with prices, beside the suite, that win over the built-in ones.
+    prices: Option<String>,
+    /// A file with certificates to trust besides the well-known roots, beside the suite.
+    ca_file: Option<String>,
     /// A file with answers, beside the suite: no model is asked and nothing is paid.
     script: Option<String>,
     /// A folder, beside the suite, that each trial's calls are recorded to.
     record: Option<String>,
     /// A folder of such recordings that calls are answered from: no model is asked.
     replay: Option<String>,
+    /// What becomes of a call that was not recorded: it is refused, or goes to the provider.
+    on_miss: Option<MissAsWritten>,
+}
+
+/// `gateway.on_miss`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum MissAsWritten {
+    Strict,
+    FallThrough,
 }
 
 /// The kind of sandbox.
@@ -252,7 +337,7 @@ pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) 
             "limits" => limits(&node).map(|limits| execution.limits = limits),
             "network" => network(&node).map(|network| execution.network = Some(network)),
             "providers" => providers(&node).map(|providers| execution.providers = providers),
-            _ => gateway(&node, folder).map(|gateway| execution.gateway = Some(gateway)),
+            _ => gateway_section(&node, folder).map(|gateway| execution.gateway = Some(gateway)),
         };
         if let Err(fault) = read {
             faults.push(fault);
@@ -385,8 +470,42 @@ fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
     Ok(limits)
 }
 
-fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
+/// The section `gateway` of a suite or a test case in this folder.
+pub(super) fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
     let written: GatewayAsWritten = node.read()?;
+    check_gateway(&written, node)?;
+    let script = match &written.script {
+        None => None,
+        Some(file) => {
+            let script = read_script(&folder.join(file));
+            Some(script.map_err(|message| node.fault("script", message))?)
+        }
+    };
+    let prices = match &written.prices {
+        None => Vec::new(),
+        Some(file) => gateway::read_prices(&folder.join(file))
+            .map_err(|message| node.fault("prices", message))?,
+    };
+    Ok(GatewaySettings {
+        budget_usd: written.budget_usd,
+        budget_tokens: written.budget_tokens,
+        budget_calls: written.budget_calls,
+        run_budget_usd: written.run_budget_usd,
+        tapes: tapes(&written, node, folder)?,
+        rename: gateway::renames(&written.rename),
+        temperature: gateway::number(node, "temperature", Setting::Set)?,
+        max_tokens: gateway::number(node, "max_tokens", Setting::AtMost)?,
+        throttles: gateway::throttles(node, &written.rate, &written.concurrency)?,
+        retries: written.retries,
+        faults: gateway::faults(node)?,
+        ca_file: written.ca_file.map(|file| folder.join(file)),
+        models: written.models,
+        prices,
+        script,
+    })
+}
+
+fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
     for (key, amount) in [
         ("budget_usd", written.budget_usd),
         ("run_budget_usd", written.run_budget_usd),
@@ -395,36 +514,39 @@ fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
             return Err(node.fault(key, format!("`{key}` is an amount of dollars above 0")));
         }
     }
-    let script = match &written.script {
-        None => None,
-        Some(file) => {
-            let script = read_script(&folder.join(file));
-            Some(script.map_err(|message| node.fault("script", message))?)
-        }
+    if written.retries > MOST_RETRIES {
+        let message = format!("`retries` is a number from 0 to {MOST_RETRIES}");
+        return Err(node.fault("retries", message));
+    }
+    if written.on_miss.is_some() && written.replay.is_none() {
+        let message = "`on_miss` does nothing without `replay`";
+        return Err(Fault::new(node.key_span_of("on_miss"), message));
+    }
+    Ok(())
+}
+
+fn tapes(
+    written: &GatewayAsWritten,
+    node: &Node,
+    folder: &Utf8Path,
+) -> Result<Option<Tapes>, Fault> {
+    let on_miss = match written.on_miss {
+        None | Some(MissAsWritten::Strict) => OnMiss::Refuse,
+        Some(MissAsWritten::FallThrough) => OnMiss::PassOn,
     };
     let tapes = match (&written.record, &written.replay) {
         (None, None) => None,
         (Some(name), None) => Some((TapeMode::Record, name)),
-        (None, Some(name)) => Some((TapeMode::Replay, name)),
+        (None, Some(name)) => Some((TapeMode::Replay(on_miss), name)),
         (Some(_), Some(_)) => {
             let message = "both `record` and `replay` are given";
             return Err(node.fault("replay", message).with_hint("keep one"));
         }
     };
-    Ok(GatewaySettings {
-        budget_usd: written.budget_usd,
-        budget_tokens: written.budget_tokens,
-        budget_calls: written.budget_calls,
-        run_budget_usd: written.run_budget_usd,
-        models: written.models,
-        temperature: written.temperature,
-        max_tokens: written.max_tokens,
-        script,
-        tapes: tapes.map(|(mode, name)| Tapes {
-            mode,
-            folder: folder.join(name),
-        }),
-    })
+    Ok(tapes.map(|(mode, name)| Tapes {
+        mode,
+        folder: folder.join(name),
+    }))
 }
 
 /// A file with the answers of a scripted model.

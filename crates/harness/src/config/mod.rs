@@ -6,6 +6,7 @@ mod de;
 mod error;
 mod evaluator;
 mod execution;
+mod gateway;
 mod interpolate;
 mod node;
 mod parse;
@@ -31,6 +32,7 @@ pub use evaluator::EvaluatorSpec;
 pub use execution::{
     Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, TapeMode, Tapes, read_script,
 };
+pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub(crate) use interpolate::Variables;
 pub use node::{Node, Span, Value};
 pub(crate) use paths::absolute;
@@ -46,6 +48,7 @@ pub use source::Source;
 pub use suggest::unknown_name;
 pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite, suite_of_folder};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
+pub use thunderdome::add_env_file;
 
 /// A node from YAML, for the tests of adapters.
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::{
     agent::{self, AgentAsWritten, AgentSpec},
     error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
+    execution::{self, GatewaySettings},
     interpolate::Variables,
     node::{Node, Value},
     paths,
@@ -70,6 +71,9 @@ pub struct TestCase {
     pub idle_timeout: Option<u64>,
     /// How much of the agent's output is kept.
     pub output: Option<OutputAsWritten>,
+    /// The gateway that the agent reaches models through.
+    #[schemars(with = "Option<execution::GatewayAsWritten>")]
+    pub gateway: Option<IgnoredAny>,
 }
 
 /// What `expected` names.
@@ -126,6 +130,8 @@ pub struct ResolvedCase {
     pub idle_timeout: Option<Duration>,
     /// How much of the agent's output is kept.
     pub output: OutputLimits,
+    /// The gateway that the agent reaches models through.
+    pub gateway: Option<GatewaySettings>,
     /// The folder of the test case.
     pub folder: Utf8PathBuf,
     /// The sha256 of the file, in hex.
@@ -185,6 +191,7 @@ struct Parts {
     reference: Option<Reference>,
     agent: AgentSpec,
     evaluators: Vec<EvaluatorSpec>,
+    gateway: Option<GatewaySettings>,
 }
 
 /// Read the parts of the file, each by itself, so that a fault in one does not hide the others.
@@ -210,6 +217,14 @@ fn read_parts(
         }
     };
     let evaluators = read_evaluators(root, context, &mut faults)?;
+    let gateway = root
+        .get("gateway")
+        .map(|node| execution::gateway_section(node, context.folder))
+        .transpose()
+        .unwrap_or_else(|fault| {
+            faults.push(fault);
+            None
+        });
     match (agent, checked) {
         (Some(agent), Some((written, repo, reference))) if faults.is_empty() => Ok(Parts {
             written,
@@ -217,6 +232,7 @@ fn read_parts(
             reference,
             agent,
             evaluators,
+            gateway,
         }),
         _ => Err(Refused::Here(faults)),
     }
@@ -262,6 +278,7 @@ fn resolve(
             raw_bytes: output.raw_bytes.unwrap_or(DEFAULT_RAW_BYTES),
             max_bytes: output.max_bytes,
         },
+        gateway: parts.gateway,
         folder,
         config_hash: source.hash(),
         source,

@@ -164,18 +164,27 @@ pub(super) fn with_secrets(
         return Ok(all);
     };
     let file = path.parent().unwrap_or(Utf8Path::new("")).join(file);
+    add_env_file(&mut all, &file)?;
+    Ok(all)
+}
+
+/// Add the variables of a file to those that there are, which win.
+pub fn add_env_file(
+    env: &mut BTreeMap<String, String>,
+    file: &Utf8Path,
+) -> Result<(), ConfigError> {
     let text =
-        std::fs::read_to_string(&file).map_err(|error| ConfigError::unreadable(&file, &error))?;
+        std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))?;
     let read = variables(&text).map_err(|faults| ConfigError {
-        path: file.clone(),
+        path: file.to_owned(),
         // The line is not shown: it may hold a secret.
         text: None,
         faults,
     })?;
     for (name, value) in read {
-        all.entry(name).or_insert(value);
+        env.entry(name).or_insert(value);
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Lines of `NAME=value`, with `export` before and quotes around the value as one likes.

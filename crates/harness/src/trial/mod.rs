@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
+use proctor_gateway::GatewayError;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
@@ -97,6 +98,9 @@ pub enum TrialError {
     /// There is nowhere to run.
     #[error(transparent)]
     Sandbox(EngineError),
+    /// There is no way to the models.
+    #[error("the gateway could not be started")]
+    Gateway(#[source] GatewayError),
     /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
     Folder(StoreError),
@@ -127,7 +131,10 @@ impl TrialError {
 
     /// Whether the input is to blame, and nothing was run.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, TrialError::Store(_) | TrialError::Sandbox(_))
+        !matches!(
+            self,
+            TrialError::Store(_) | TrialError::Sandbox(_) | TrialError::Gateway(_)
+        )
     }
 }
 

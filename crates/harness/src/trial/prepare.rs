@@ -137,12 +137,13 @@ impl Trial<'_> {
             fs::create_dir_all(folder)?;
         }
         let label = store::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
-        let opened = models.open(
-            label.as_str(),
-            &self.artifacts,
-            sockets.as_deref(),
+        let opened = models.open(models::Needs {
+            label: label.as_str(),
+            artifacts: &self.artifacts,
+            sockets: sockets.as_deref(),
             allow_hosts,
-        );
+            temperature: self.plan.agent.gateway_temperature(),
+        });
         self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,
             code: "GATEWAY_FAILED",

@@ -8,6 +8,7 @@ use crate::{
     agent::Cli,
     drive::{Drive, Driven},
     event::Phase,
+    models::{GatewayRecord, Models},
     outcome::{EndedBy, Ending, Outcome},
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
@@ -142,7 +143,32 @@ impl Trial<'_> {
                 .errors
                 .push(LogError::new("BUDGET_EXCEEDED", message));
         }
+        self.note_lost_calls(&record, conclusion);
         self.record.gateway = Some(record);
+    }
+
+    /// An agent whose calls led nowhere has not failed: there was no model to work with.
+    fn note_lost_calls(&mut self, record: &GatewayRecord, conclusion: &mut Conclusion) {
+        let missed = record.replay.as_ref().map_or(0, |replay| replay.missed);
+        if missed > 0 && self.context.models.is_some_and(Models::is_strict_replay) {
+            let message = format!("{missed} call(s) are not in the recording that was replayed");
+            if conclusion.outcome == Outcome::Completed {
+                self.record.notes.push(message);
+            } else {
+                conclusion.outcome = Outcome::Sandbox;
+                conclusion
+                    .errors
+                    .push(LogError::new("REPLAY_MISS", message));
+            }
+        }
+        let failed = matches!(conclusion.outcome, Outcome::AgentError | Outcome::GaveUp);
+        if failed && record.calls > 0 && record.calls_unreachable == record.calls {
+            conclusion.outcome = Outcome::Network;
+            let message = "the gateway reached no provider";
+            conclusion
+                .errors
+                .push(LogError::new("PROVIDER_UNREACHABLE", message));
+        }
     }
 
     /// What the container's engine knows: whether memory or disk ran out.
