@@ -124,7 +124,11 @@ fn every_yaml_example_is_valid() {
             continue;
         }
         if block.info.get(1).is_some_and(|info| info == "suite") {
-            // Held against the example that `suites::the_example_suite_passes` runs.
+            // `suites.md` and `tasks.md` show examples that are run as they are.
+            if !matches!(block.page.file_name(), Some("suites.md" | "tasks.md")) {
+                check_suite(&context, &folder, &block);
+                examples += 1;
+            }
             continue;
         }
         examples += 1;
@@ -147,6 +151,24 @@ fn every_yaml_example_is_valid() {
         let _ = std::fs::remove_file(settings);
     }
     assert!(examples > 8, "only {examples} examples were found");
+}
+
+/// A suite of the docs, beside the files that it names.
+fn check_suite(context: &TestContext, folder: &Utf8Path, block: &Block) {
+    std::fs::create_dir_all(folder.join("cases")).unwrap();
+    let case = "name: example\ndescription: An example of the docs.\nrepo: ../repo\nagent: {type: claude-code, config: {prompt: x}}\nevaluators: [git-diff]\n";
+    for (name, text) in [
+        ("cases/one.yaml", case),
+        ("prices.json", "{\"prices\": []}"),
+        ("answers.yaml", "answers: []"),
+        ("suite.yaml", block.text.as_str()),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let program = context.proctor(["validate", "suite.yaml"]);
+    let output = program.current_dir(folder).run();
+    let place = format!("{}:{}", block.page, block.line);
+    assert_eq!(output.code, Some(0), "{place}\n{output}");
 }
 
 #[test]

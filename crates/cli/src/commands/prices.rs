@@ -113,19 +113,19 @@ fn text(order: &[&str], rows: &[Row<'_>], with_source: bool) -> String {
         "{:<24} {:>8} {:>8} {:>10} {:>9} {:>9}  {:<11} {}\n",
         "model", "input", "output", "cache read", "write 5m", "write 1h", "checked", "from"
     );
-    let amount = |usd: Option<f64>| usd.map_or("–".to_owned(), |usd| usd.to_string());
     for row in rows {
         let price = row.price;
+        let write_5m = price.cache_write_5m.unwrap_or(price.input);
         let doubt = if row.confirmed { "" } else { " ?" };
         let _ = writeln!(
             text,
             "{:<24} {:>8} {:>8} {:>10} {:>9} {:>9}  {:<11} {}{doubt}",
             row.model,
-            amount(Some(price.input)),
-            amount(Some(price.output)),
-            amount(price.cache_read),
-            amount(price.cache_write_5m),
-            amount(price.cache_write_1h),
+            price.input,
+            price.output,
+            price.cache_read.unwrap_or(price.input),
+            write_5m,
+            price.cache_write_1h.unwrap_or(write_5m),
             price.checked,
             row.from,
         );
@@ -135,7 +135,7 @@ fn text(order: &[&str], rows: &[Row<'_>], with_source: bool) -> String {
     }
     let _ = write!(
         text,
-        "\nUSD per million tokens; a `–` is as dear as input. `?`: not seen on the provider's own page.\nThe later wins: {}\n",
+        "\nUSD per million tokens. `?`: not seen on the provider's own page.\nThe later wins: {}\n",
         order.join(", "),
     );
     text

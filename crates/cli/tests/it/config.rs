@@ -282,10 +282,10 @@ fn names_and_numbers_have_their_bounds() {
 #[test]
 fn settings_that_would_do_nothing_are_refused() {
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: Fix it\n    temperature: 0.5")), @"
-    error: [ROOT]/cases/testcase.yaml:8:18: `temperature` is not supported yet: Claude Code has no option for it, and the gateway that can set it is not there
+    error: [ROOT]/cases/testcase.yaml:8:18: `temperature` needs the gateway: the agent's CLI has no option for it
      8 |     temperature: 0.5
        |                  ^^^
-    hint: leave it out
+    hint: add `gateway: {}` at the top of the file, or leave it out
     ");
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: Fix it\n    permission_policy: deny")), @"
     error: [ROOT]/cases/testcase.yaml:8:24: `permission_policy` does nothing with this transport: only the control protocol asks for permission

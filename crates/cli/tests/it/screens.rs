@@ -37,6 +37,8 @@ fn help_tells_what_there_is() {
       task         Work with tasks
       log          Work with agents' logs
       image        Work with images for trials in containers
+      gateway      Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+      prices       Show what models cost, since when and by whose word
       sdk-server   Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
@@ -118,6 +120,29 @@ fn help_tells_how_to_run() {
       -h, --help
               Print help (see a summary with '-h')
 
+    Models:
+          --model-script <FILE>
+              Answer the agents' calls from this file: no model is asked, and nothing is paid
+
+          --record-models <DIR>
+              Record each trial's calls to models below this folder
+
+          --replay-models <DIR>
+              Answer the agents' calls from what was recorded below this folder
+
+          --on-miss <HOW>
+              What becomes of a call that was not recorded
+
+              Possible values:
+              - strict:       It is refused
+              - fall-through: It goes to the provider
+
+          --max-cost <USD>
+              What all trials may spend together, in dollars
+
+          --prices <FILE>
+              A file with prices that win over all others; `proctor prices` shows them
+
     Suites:
           --agent <NAME>
               Only this agent; for a folder of tasks the kind of agent; may be given more than once
@@ -150,18 +175,6 @@ fn help_tells_how_to_run() {
               - open:    Everything
               - none:    Nothing
 
-          --model-script <FILE>
-              Answer the agents' calls from this file: no model is asked, and nothing is paid
-
-          --record-models <DIR>
-              Record each trial's calls to models below this folder
-
-          --replay-models <DIR>
-              Answer the agents' calls from what was recorded below this folder, and from nothing else
-
-          --max-cost <USD>
-              What all trials may spend together, in dollars
-
           --seed <N>
               What the order of the trials comes from
 
@@ -175,6 +188,70 @@ fn help_tells_how_to_run() {
 
           --dry-run
               Show what would run, in its order, and run nothing
+    ");
+}
+
+#[test]
+fn help_of_the_gateway_and_of_prices_tells_what_there_is() {
+    assert_snapshot!(printed(&["gateway", "-h"]), @"
+    Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+
+    Usage: proctor gateway [OPTIONS]
+
+    Options:
+          --listen <ADDRESS>  Where to listen [default: 127.0.0.1:4000]
+      -c, --config <FILE>     A file with the keys of a suite's `gateway`, and `keys` with some of them
+                              for each key's name
+          --env-file <FILE>   A file of NAME=value lines with real keys; the environment wins
+          --key-name <NAME>   Make a key of this name; may be given more than once; `default` when there
+                              is none
+          --keys-file <FILE>  Write the keys to this file, which only you can read, instead of showing
+                              them
+          --log <FILE>        Add a line of JSON for every call to this file
+          --json              Print one JSON object at the start, with the keys, and one at the end
+      -h, --help              Print help (see more with '--help')
+
+    Each key:
+          --budget-usd <USD>     The most dollars
+          --budget-tokens <N>    The most tokens
+          --budget-calls <N>     The most calls
+          --allow-model <MODEL>  Only this model, `*` at the end for any ending; may be given more than
+                                 once
+          --rename <FROM=TO>     Send another model; may be given more than once
+          --temperature <T>      The temperature of every request
+          --max-tokens <N>       The longest answer, in tokens
+          --retries <N>          Ask a provider that fails so often again
+          --faults <FAULTS>      Put faults in on purpose, such as '{rate: 0.2, seed: 7, status: [429,
+                                 529]}'
+
+    Models:
+          --model-script <FILE>  Answer the agents' calls from this file: no model is asked, and nothing
+                                 is paid
+          --record-models <DIR>  Record each trial's calls to models below this folder
+          --replay-models <DIR>  Answer the agents' calls from what was recorded below this folder
+          --on-miss <HOW>        What becomes of a call that was not recorded [possible values: strict,
+                                 fall-through]
+          --max-cost <USD>       What all trials may spend together, in dollars
+          --prices <FILE>        A file with prices that win over all others; `proctor prices` shows
+                                 them
+
+    Real keys come from the environment: ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY
+    (ANTHROPIC_BASE_URL and the like say where the providers are). The status page is at /, metrics for
+    Prometheus at /metrics. Ctrl-C ends it with a summary.
+    ");
+    assert_snapshot!(printed(&["prices", "-h"]), @"
+    Show what models cost, since when and by whose word
+
+    Usage: proctor prices [OPTIONS] [MODEL]
+
+    Arguments:
+      [MODEL]  Only this model, and whose word its price is
+
+    Options:
+      -c, --config <FILE>  A suite or test case whose `gateway.prices` counts too
+          --prices <FILE>  A file with prices that win over all others
+          --json           Print JSON
+      -h, --help           Print help
     ");
 }
 

@@ -159,3 +159,31 @@ fn a_recorded_trial_is_replayed_without_a_model() {
         assert_eq!(recorded[part], replayed[part], "{part}");
     }
 }
+
+/// Seed 001's `temperature`: the CLI has no option for it, and the gateway sets it.
+#[test]
+fn a_temperature_is_set_on_the_way_to_the_model() {
+    let Some(trial) = Trial::of(LATEST, llm::says("done")) else {
+        return;
+    };
+    let case = json!({
+        "name": "task",
+        "description": "through the gateway",
+        "repo": trial.ctx.repo().path(),
+        "agent": {"type": "claude-code", "config": {"prompt": "do it", "temperature": 0.25}},
+        "evaluators": [{"name": "git-diff"}],
+        "gateway": {},
+    });
+    let path = trial.ctx.root().join("warm.json");
+    fs_err::write(&path, case.to_string()).unwrap();
+    let program = trial.ctx.proctor(["run", "-c", path.as_str()]);
+    let program = program.model(&trial.model).env("ANTHROPIC_API_KEY", CANARY);
+    program.run().assert_code(0);
+    trial.assert_tidy();
+    let turns = trial.model.turns();
+    assert!(!turns.is_empty());
+    for turn in turns {
+        assert_eq!(turn.body["temperature"], 0.25);
+        assert_eq!(turn.header("x-api-key"), Some(CANARY));
+    }
+}
