@@ -25,6 +25,7 @@ mod key;
 mod ledger;
 mod live;
 mod meter;
+mod metrics;
 mod pages;
 mod policy;
 mod pool;

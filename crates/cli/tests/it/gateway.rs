@@ -41,7 +41,7 @@ fn caller(context: &TestContext, model: &str, more: &Value) -> Utf8PathBuf {
         "name": "call",
         "description": "asks a model once",
         "repo": context.repo().path(),
-        "agent": {"type": "command", "config": {"command": ["bash", agent], "prompt": "ask", "model": model}},
+        "agent": {"type": "command", "model": model, "config": {"command": ["bash", agent], "prompt": "ask"}},
         "evaluators": [{"name": "git-diff"}],
         "workspace_dir": context.root().join("runs"),
     });

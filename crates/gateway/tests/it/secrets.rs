@@ -42,7 +42,7 @@ async fn a_canary_key_is_found_nowhere() {
         got.text()
     );
     // A panic shows what is formatted into it, and nothing else.
-    let shown = std::panic::catch_unwind(|| {
+    let broken = std::panic::AssertUnwindSafe(|| {
         panic!(
             "{gateway:?} {key:?} {:?} {:?} {:?}",
             fake.upstream(),
@@ -50,7 +50,8 @@ async fn a_canary_key_is_found_nowhere() {
             gateway.overview()
         );
     });
-    let shown = shown.unwrap_err().downcast::<String>().unwrap();
+    let shown = std::panic::catch_unwind(broken).unwrap_err();
+    let shown = shown.downcast::<String>().unwrap();
     let ledger = gateway.revoke(&key).await.unwrap();
     let ledger = format!(
         "{:?} {}",

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_gateway::{Faults, OnMiss, Price, Script, Setting, Throttle};
+use proctor_gateway::{Faults, Price, Script, Setting, Throttle};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -13,6 +13,7 @@ use super::{
     gateway,
     node::{Node, Value},
     parse::{self, Format},
+    tapes::{self, MissAsWritten, Tapes},
 };
 
 /// The keys that this file reads.
@@ -116,31 +117,6 @@ impl GatewaySettings {
     }
 }
 
-/// Recordings of the calls of trials, a file for each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tapes {
-    /// Whether they are made or played.
-    pub mode: TapeMode,
-    /// Their folder.
-    pub folder: Utf8PathBuf,
-}
-
-impl Tapes {
-    /// Whether calls are answered from them.
-    pub fn replays(&self) -> bool {
-        matches!(self.mode, TapeMode::Replay(_))
-    }
-}
-
-/// What is done with recordings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TapeMode {
-    /// Calls are recorded.
-    Record,
-    /// Calls are answered from recordings; this is what becomes of one that was not recorded.
-    Replay(OnMiss),
-}
-
 /// `gateway`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -203,14 +179,6 @@ pub(super) struct GatewayAsWritten {
     replay: Option<String>,
     /// What becomes of a call that was not recorded: it is refused, or goes to the provider.
     on_miss: Option<MissAsWritten>,
-}
-
-/// `gateway.on_miss`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum MissAsWritten {
-    Strict,
-    FallThrough,
 }
 
 /// The kind of sandbox.
@@ -491,7 +459,7 @@ pub(super) fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewayS
         budget_tokens: written.budget_tokens,
         budget_calls: written.budget_calls,
         run_budget_usd: written.run_budget_usd,
-        tapes: tapes(&written, node, folder)?,
+        tapes: written.tapes(node, folder)?,
         rename: gateway::renames(&written.rename),
         temperature: gateway::number(node, "temperature", Setting::Set)?,
         max_tokens: gateway::number(node, "max_tokens", Setting::AtMost)?,
@@ -503,6 +471,17 @@ pub(super) fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewayS
         prices,
         script,
     })
+}
+
+impl GatewayAsWritten {
+    fn tapes(&self, node: &Node, folder: &Utf8Path) -> Result<Option<Tapes>, Fault> {
+        let written = tapes::Written {
+            record: self.record.as_deref(),
+            replay: self.replay.as_deref(),
+            on_miss: self.on_miss,
+        };
+        written.read(node, folder)
+    }
 }
 
 fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
@@ -518,35 +497,7 @@ fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
         let message = format!("`retries` is a number from 0 to {MOST_RETRIES}");
         return Err(node.fault("retries", message));
     }
-    if written.on_miss.is_some() && written.replay.is_none() {
-        let message = "`on_miss` does nothing without `replay`";
-        return Err(Fault::new(node.key_span_of("on_miss"), message));
-    }
     Ok(())
-}
-
-fn tapes(
-    written: &GatewayAsWritten,
-    node: &Node,
-    folder: &Utf8Path,
-) -> Result<Option<Tapes>, Fault> {
-    let on_miss = match written.on_miss {
-        None | Some(MissAsWritten::Strict) => OnMiss::Refuse,
-        Some(MissAsWritten::FallThrough) => OnMiss::PassOn,
-    };
-    let tapes = match (&written.record, &written.replay) {
-        (None, None) => None,
-        (Some(name), None) => Some((TapeMode::Record, name)),
-        (None, Some(name)) => Some((TapeMode::Replay(on_miss), name)),
-        (Some(_), Some(_)) => {
-            let message = "both `record` and `replay` are given";
-            return Err(node.fault("replay", message).with_hint("keep one"));
-        }
-    };
-    Ok(tapes.map(|(mode, name)| Tapes {
-        mode,
-        folder: folder.join(name),
-    }))
 }
 
 /// A file with the answers of a scripted model.

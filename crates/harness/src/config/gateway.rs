@@ -15,7 +15,7 @@ use serde::{
 
 use super::{
     error::{ConfigError, Fault},
-    execution::{GatewaySettings, Tapes, gateway_section},
+    execution::{GatewaySettings, gateway_section},
     interpolate::Variables,
     node::{Node, Value},
     parse::{self, Format},
@@ -23,6 +23,7 @@ use super::{
     settings::Settings,
     source::Source,
     suggest,
+    tapes::Tapes,
 };
 
 /// The longest delay that can be put in: longer than any client waits.

@@ -20,6 +20,7 @@ mod snippet;
 mod source;
 mod suggest;
 mod suite;
+mod tapes;
 mod testcase;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};
 pub use evaluator::EvaluatorSpec;
 pub use execution::{
-    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, TapeMode, Tapes, read_script,
+    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, read_script,
 };
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub(crate) use interpolate::Variables;
@@ -47,6 +48,7 @@ pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;
 pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite, suite_of_folder};
+pub use tapes::{TapeMode, Tapes};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;
 
