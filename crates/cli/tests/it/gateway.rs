@@ -23,7 +23,7 @@ const CANARY: &str = "sk-ant-canary-0123456789";
 const CALLER: &str = r#"#!/bin/bash
 url=${ANTHROPIC_BASE_URL#http://}
 exec 3<>"/dev/tcp/${url%:*}/${url#*:}" || exit 1
-body='{"model":"MODEL","max_tokens":100,"messages":[{"role":"user","content":"hi"}]}'
+body='{"model":"'$1'","max_tokens":100,"messages":[{"role":"user","content":"hi"}]}'
 printf 'POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: %s\r\ncontent-length: %s\r\n\r\n%s' "$ANTHROPIC_API_KEY" "${#body}" "$body" >&3
 read -r line <&3
 cat <&3
@@ -35,13 +35,13 @@ const SCRIPT: &str = r#"{"answers": [{"message": {"content": [{"text": "hello"}]
 /// A test case whose agent asks this model once, beside a script of answers.
 fn caller(context: &TestContext, model: &str, more: &Value) -> Utf8PathBuf {
     let agent = context.root().join("caller.sh");
-    fs_err::write(&agent, CALLER.replace("MODEL", model)).unwrap();
+    fs_err::write(&agent, CALLER).unwrap();
     fs_err::write(context.root().join("answers.yaml"), SCRIPT).unwrap();
     let mut case = json!({
         "name": "call",
         "description": "asks a model once",
         "repo": context.repo().path(),
-        "agent": {"type": "command", "model": model, "config": {"command": ["bash", agent], "prompt": "ask"}},
+        "agent": {"type": "command", "model": model, "config": {"command": ["bash", agent, "{model}"], "prompt": "ask"}},
         "evaluators": [{"name": "git-diff"}],
         "workspace_dir": context.root().join("runs"),
     });
