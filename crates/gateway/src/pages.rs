@@ -84,9 +84,9 @@ fn html(seen: &Overview) -> String {
         Latency("until the last byte", &seen.total),
     );
     calls_table(&mut page, &seen.keys);
-    let _ = write!(
+    let _ = writeln!(
         page,
-        "<p class=\"dim\">since {} · this page asks for itself again every two seconds and for nothing else</p></body></html>\n",
+        "<p class=\"dim\">since {} · this page asks for itself again every two seconds and for nothing else</p></body></html>",
         seen.since
     );
     page

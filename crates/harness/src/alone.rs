@@ -7,7 +7,7 @@ use camino::Utf8Path;
 use proctor_gateway::{GatewayError, Overview, Pages, VirtualKey};
 
 use crate::{
-    config::{GatewaySettings, Gateways},
+    config::{GatewaySettings, Gateways, Tapes},
     models::{GatewayRecord, Models, Place},
 };
 
@@ -69,6 +69,6 @@ impl AloneGateway {
 
 /// Whether anybody would answer: a script, recordings, or a provider that the environment names.
 pub fn has_answers(settings: &GatewaySettings, env: &BTreeMap<String, String>) -> bool {
-    let replays = settings.tapes.as_ref().is_some_and(|tapes| tapes.replays());
+    let replays = settings.tapes.as_ref().is_some_and(Tapes::replays);
     settings.script.is_some() || replays || !crate::models::providers(env).is_empty()
 }

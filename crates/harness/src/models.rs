@@ -330,7 +330,7 @@ impl Models {
         let ledger = self.gateway.revoke(key).await.unwrap_or_default();
         let mut record = GatewayRecord::of(&ledger);
         let replays = self.settings.tapes.as_ref().is_some_and(Tapes::replays);
-        record.replay = ledger.cassette.filter(|_| replays).map(replayed);
+        record.replay = ledger.cassette.as_ref().filter(|_| replays).map(replayed);
         record
     }
 }
@@ -360,20 +360,18 @@ impl RunGateways {
             return Ok(None);
         };
         let known = |models: &Models| models.settings == *settings;
-        let at = match self.started.iter().position(known) {
-            Some(at) => at,
-            None => {
-                let mut models = Models::at(settings, env, Place::default())?;
-                let limit = settings.run_budget_usd;
-                let same = |models: &&Models| models.settings.run_budget_usd == limit;
-                if let Some(other) = self.started.iter().find(same) {
-                    // What all trials may spend together is one sum.
-                    models.shared.clone_from(&other.shared);
-                }
-                self.started.push(models);
-                self.started.len() - 1
+        let at = self.started.iter().position(known);
+        if at.is_none() {
+            let mut models = Models::at(settings, env, Place::default())?;
+            let limit = settings.run_budget_usd;
+            let same = |models: &&Models| models.settings.run_budget_usd == limit;
+            if let Some(other) = self.started.iter().find(same) {
+                // What all trials may spend together is one sum.
+                models.shared.clone_from(&other.shared);
             }
-        };
+            self.started.push(models);
+        }
+        let at = at.unwrap_or(self.started.len() - 1);
         Ok(self.started.get(at))
     }
 }
@@ -389,7 +387,7 @@ pub fn prices(settings: &GatewaySettings) -> Prices {
 }
 
 /// A cassette's report, in the words of the record.
-fn replayed(report: CassetteReport) -> ReplayRecord {
+fn replayed(report: &CassetteReport) -> ReplayRecord {
     let told = report.misses.iter().flat_map(|miss| {
         let places = miss.differences.iter().map(|difference| {
             format!(

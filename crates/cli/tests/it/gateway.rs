@@ -280,7 +280,7 @@ fn alone(context: &TestContext, args: &[&str]) -> Alone {
             return Alone { running, url, keys };
         }
         assert!(
-            began.elapsed() < Duration::from_secs(60),
+            began.elapsed() < Duration::from_mins(1),
             "{}",
             running.stderr_so_far()
         );

@@ -93,11 +93,11 @@ fn a_provider_behind_tls_is_found_by_its_name_and_streams() {
     )
     .unwrap();
     let mut got = Vec::new();
-    let mut part = [0; 4096];
+    let mut chunk = [0; 4096];
     while !String::from_utf8_lossy(&got).contains("message_start\"") {
-        let count = stream.read(&mut part).unwrap();
+        let count = stream.read(&mut chunk).unwrap();
         assert!(count > 0, "{}", String::from_utf8_lossy(&got));
-        got.extend_from_slice(&part[..count]);
+        got.extend_from_slice(&chunk[..count]);
     }
     assert!(!String::from_utf8_lossy(&got).contains("message_stop"));
     go_on.send(()).unwrap();
