@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
-    Auth, Budget, CassetteSpec, Gateway, GatewayConfig, GatewayError, HttpUpstream, KeySpec,
-    Ledger, Limits, NanoUsd, OnMiss, Pace, Policy, Provider, Secret, Setting, SocketGuard, Totals,
-    Upstream, VirtualKey,
+    Auth, Budget, Call, CassetteSpec, Ended, Gateway, GatewayConfig, GatewayError, HttpUpstream,
+    KeySpec, Kind, Ledger, Limits, NanoUsd, OnMiss, Pace, Policy, Provider, Secret, Setting,
+    SocketGuard, Tokens, Totals, Upstream, VirtualKey,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::Endpoint,
     config::{Execution, GatewaySettings, TapeMode, Tapes},
+    last_call::{self, FailedCall},
+    side_calls::{self, SideCall, View},
     usage::{Figures, Usage, UsageSource, Usd},
 };
 
@@ -112,9 +114,18 @@ pub struct GatewayRecord {
     /// Hosts that were asked for and refused, with how often.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused_hosts: BTreeMap<String, u64>,
-    /// Where the agent's own figures differ by more than one in a hundred.
+    /// Calls that the agent's own figures leave out, such as those for titles and commit messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub side_calls: Vec<SideCall>,
+    /// Where the agent's own figures, with those calls, differ by more than one in a hundred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
+    /// The calls one by one, to compare with; on disk they are in the call log.
+    #[serde(skip)]
+    seen: Vec<SideCall>,
+    /// The last call, if it failed.
+    #[serde(skip)]
+    pub(crate) last_failure: Option<FailedCall>,
 }
 
 impl Models {
@@ -294,7 +305,10 @@ impl GatewayRecord {
                 .map(|(model, totals)| (model.clone(), figures(totals)))
                 .collect(),
             refused_hosts: ledger.refused_hosts.clone(),
+            side_calls: Vec::new(),
             differences: Vec::new(),
+            seen: ledger.calls.iter().filter_map(seen).collect(),
+            last_failure: last_call::failed(ledger),
         }
     }
 
@@ -310,30 +324,17 @@ impl GatewayRecord {
 
     /// Hold the agent's own figures against these.
     pub fn compare(&mut self, agent: &Usage) {
-        let pairs = [
-            (
-                "input_tokens",
-                agent.total.input_tokens,
-                self.total.input_tokens,
-            ),
-            (
-                "output_tokens",
-                agent.total.output_tokens,
-                self.total.output_tokens,
-            ),
-            (
-                "cache_read_tokens",
-                agent.total.cache_read_tokens,
-                self.total.cache_read_tokens,
-            ),
-            (
-                "cache_creation_tokens",
-                agent.total.cache_creation_tokens,
-                self.total.cache_creation_tokens,
-            ),
-        ];
-        for (name, agent, gateway) in pairs {
-            if let (Some(agent), Some(gateway)) = (agent, gateway)
+        self.side_calls = side_calls::left_out(&agent.total, &self.total, &self.seen);
+        let view = View::of(&agent.total);
+        let mut told = view.numbers(&agent.total);
+        for call in &self.side_calls {
+            for (told, more) in told.iter_mut().zip(view.numbers(&call.figures)) {
+                *told = told.map(|told| told + more.unwrap_or_default());
+            }
+        }
+        let pairs = told.into_iter().zip(view.numbers(&self.total));
+        for (name, pair) in View::NAMES.into_iter().zip(pairs) {
+            if let (Some(agent), Some(gateway)) = pair
                 && agent.abs_diff(gateway) * 100 > agent.max(gateway)
             {
                 let difference = format!("{name}: {agent} by the agent, {gateway} by the gateway");
@@ -346,17 +347,32 @@ impl GatewayRecord {
 /// Sums in the words of the record. Without a call that told its usage nothing is known.
 fn figures(totals: &Totals) -> Figures {
     let known = totals.calls > totals.calls_without_usage + totals.calls_failed;
-    let tokens = totals.usage;
-    let number = |value: u64| known.then_some(value);
-    let cost = totals.cost().filter(|_| known);
+    if !known {
+        return Figures::default();
+    }
+    counted(totals.usage, totals.cost())
+}
+
+/// Tokens and their cost in the words of the record.
+fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
     Figures {
-        input_tokens: number(tokens.input),
-        output_tokens: number(tokens.output),
-        total_tokens: number(tokens.input.saturating_add(tokens.output)),
-        cache_read_tokens: number(tokens.cache_read),
-        cache_creation_tokens: number(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
+        input_tokens: Some(tokens.input),
+        output_tokens: Some(tokens.output),
+        total_tokens: Some(tokens.input.saturating_add(tokens.output)),
+        cache_read_tokens: Some(tokens.cache_read),
+        cache_creation_tokens: Some(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
         cost_usd: cost.and_then(|cost| Usd::from_dollars(cost.0 as f64 / 1e9)),
     }
+}
+
+/// A call whose usage is known.
+fn seen(call: &Call) -> Option<SideCall> {
+    let counts = call.kind == Kind::Generate && call.ended != Ended::Refused;
+    Some(SideCall {
+        call: call.call,
+        model: call.effective_model().map(str::to_owned),
+        figures: counted(call.usage.filter(|_| counts)?, call.cost_nano_usd),
+    })
 }
 
 /// The folder of a trial's sockets.

@@ -15,6 +15,7 @@ mod docker;
 pub mod fake;
 mod leftovers;
 pub mod llm;
+mod real_agent;
 mod real_cli;
 mod repo;
 

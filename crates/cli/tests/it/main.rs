@@ -17,6 +17,7 @@ mod leaks;
 mod normalize;
 mod process;
 mod prompts;
+mod real_agents;
 mod real_claude;
 mod record;
 mod remote;

@@ -46,7 +46,7 @@ static CLI: Cli = Cli {
     credential_env: litellm::CREDENTIAL_ENV,
     credential_files: &[],
     shared_caches: &[],
-    probe_limit: Duration::from_secs(20),
+    probe_limit: Duration::from_mins(1),
     not_found_code: "AIDER_NOT_FOUND",
     auth_code: "AIDER_AUTH_FAILED",
     timeout_code: "AIDER_TIMEOUT",

@@ -51,7 +51,7 @@ static CLI: Cli = Cli {
     credential_env: litellm::CREDENTIAL_ENV,
     credential_files: &[],
     shared_caches: &[],
-    probe_limit: Duration::from_secs(20),
+    probe_limit: Duration::from_mins(1),
     not_found_code: "MINI_NOT_FOUND",
     auth_code: "MINI_AUTH_FAILED",
     timeout_code: "MINI_TIMEOUT",

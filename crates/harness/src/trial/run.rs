@@ -133,6 +133,18 @@ impl Trial<'_> {
             None => conclusion.usage = record.usage(),
             Some(usage) => record.compare(usage),
         }
+        if let Some(failed) = record.last_failure.take()
+            && conclusion.outcome == Outcome::Timeout
+        {
+            conclusion.outcome = failed.outcome;
+            let message = format!(
+                "the agent was still without an answer of the model when its time was up: {}, by the gateway's account",
+                failed.what
+            );
+            conclusion
+                .errors
+                .push(LogError::new("MODEL_CALLS_FAILED", message));
+        }
         if let Some(limit) = &record.exhausted
             && conclusion.outcome != Outcome::Completed
         {

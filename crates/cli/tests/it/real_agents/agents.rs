@@ -1,0 +1,148 @@
+//! Each CLI by itself: it edits a file, it fails in every way that a model can make it fail, and it
+//! is stopped while it works.
+
+use std::time::Duration;
+
+use proctor_testkit::{processes_with, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{
+    AIDER, CODEX, COPILOT, Cli, GEMINI, OPENCODE, PATIENCE, Suite, assert_edited, edits, expect,
+};
+
+/// Longer than any of them takes to start, even when all start at once on a busy machine, and
+/// shorter than most of them try again.
+const LIMIT: Duration = Duration::from_secs(60);
+
+macro_rules! real {
+    ($($name:ident: $cli:expr;)*) => {$(
+        mod $name {
+            #[allow(clippy::wildcard_imports, reason = "a test of each CLI, not a module")]
+            use super::*;
+
+            #[test]
+            fn edits_a_file_and_tells_what_the_gateway_counts() {
+                an_edit(&$cli);
+            }
+
+            #[test]
+            fn fails_in_the_class_of_what_befell_it() {
+                faults(&$cli);
+            }
+
+            #[test]
+            fn leaves_nothing_when_it_is_stopped_at_work() {
+                stopped(&$cli);
+            }
+        }
+    )*};
+}
+
+real! {
+    codex: CODEX;
+    gemini_cli: GEMINI;
+    opencode: OPENCODE;
+    copilot: COPILOT;
+    aider: AIDER;
+}
+
+fn an_edit(cli: &Cli) {
+    let Some(suite) = Suite::of(&[cli]) else {
+        return;
+    };
+    let suite = suite.task("task", PATIENCE);
+    let output = suite.finish(suite.scripted(&edits()));
+    output.assert_code(0);
+    let record = suite.record(cli, "task", 1);
+    assert_edited(&record);
+    // Only aider asks for something that its own figures leave out: the message of its commit.
+    let side_calls = record["gateway"]["side_calls"].as_array();
+    let expected = if cli.kind == "aider" { 1 } else { 0 };
+    assert_eq!(side_calls.map_or(0, Vec::len), expected, "{record:#}");
+}
+
+/// What befalls a call, and what the trial is then.
+fn befalls(cli: &Cli) -> Vec<(&'static str, Value, &'static str)> {
+    let text = json!([{"text": "one two three four five six seven"}]);
+    // What Codex says after its last attempt is that demand is high.
+    let broken = if cli.kind == "codex" {
+        "overloaded"
+    } else {
+        "network"
+    };
+    vec![
+        ("a-401", json!({"error": {"status": 401}}), "auth"),
+        ("a-429", json!({"error": {"status": 429}}), "rate_limit"),
+        ("a-500", json!({"error": {"status": 500}}), broken),
+        (
+            "a-drop",
+            json!({"message": {"content": text, "cut_after": 2}}),
+            "network",
+        ),
+        (
+            "an-empty-reply",
+            json!({"message": {"content": []}}),
+            "agent_error",
+        ),
+        ("a-silence", json!({"hang": true}), "timeout"),
+    ]
+}
+
+/// A run for each, all at once: most of the time goes into waiting.
+fn faults(cli: &Cli) {
+    let mut runs = Vec::new();
+    for (name, mut answer, outcome) in befalls(cli) {
+        let Some(suite) = Suite::of(&[cli]) else {
+            return;
+        };
+        let suite = suite.task(name, LIMIT);
+        answer["repeat"] = json!("forever");
+        let running = suite.scripted(&json!([answer])).spawn();
+        runs.push((name, outcome, suite, running));
+    }
+    for (name, outcome, suite, running) in runs {
+        running.wait().assert_code(1);
+        suite.assert_tidy();
+        let record = suite.record(cli, name, 1);
+        assert_eq!(record["outcome"], outcome, "{name}: {record:#}");
+        expect(&record, "/diff/files_changed", 0);
+        // The limit, and what it takes to start, to end and to judge.
+        let took = record["duration_ms"].as_u64().unwrap();
+        assert!(took < 180_000, "{name} took {took} ms");
+    }
+}
+
+/// Stopped while its tool runs, or while it waits for the model where it has no tools.
+fn stopped(cli: &Cli) {
+    let Some(suite) = Suite::of(&[cli]) else {
+        return;
+    };
+    let suite = suite.task("task", PATIENCE);
+    // No other test sleeps for as long.
+    let marker = format!("sleep 9{}", std::process::id());
+    let has_tools = cli.kind != "aider";
+    let answer = if has_tools {
+        json!({"message": {"content": [{"run_command": marker}]}})
+    } else {
+        json!({"hang": true})
+    };
+    let running = suite.scripted(&json!([answer])).spawn();
+    let said = format!("trials/{}/task/trial-1/artifacts/raw/stdout", cli.kind);
+    let said = suite.ctx.root().join("suite/results/latest").join(said);
+    wait_until(PATIENCE, "it works", || {
+        if has_tools {
+            processes_with(&marker)
+                .iter()
+                .any(|found| found.contains(": sleep 9"))
+        } else {
+            fs_err::read_to_string(&said).is_ok_and(|said| said.contains("Aider v"))
+        }
+    });
+    running.signal(Signal::TERM);
+    running.wait().assert_code(130);
+    suite.assert_tidy();
+    suite.ctx.assert_nothing_left(&marker);
+    let record = suite.record(cli, "task", 1);
+    expect(&record, "/outcome", "interrupted");
+}
