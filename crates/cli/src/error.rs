@@ -2,8 +2,8 @@
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, runner::FailedStart,
-    store::TrialStatus, suite::SuiteError, trial::TrialError,
+    check::CheckError, clean::CleanError, config::ConfigError, litellm::LiteLlmError,
+    plan::NoMatch, runner::FailedStart, store::TrialStatus, suite::SuiteError, trial::TrialError,
 };
 
 /// How the program ends.
@@ -70,6 +70,12 @@ pub enum CliError {
     /// A filter names what is not there.
     #[error(transparent)]
     NoMatch(#[from] NoMatch),
+    /// An option does not go with LiteLLM.
+    #[error("{why}")]
+    LiteLlm {
+        /// Why.
+        why: &'static str,
+    },
     /// A suite could not be run.
     #[error(transparent)]
     Suite(#[from] SuiteError),
@@ -169,6 +175,10 @@ impl CliError {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
             }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
+            CliError::LiteLlm { .. } => Some("leave it out, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
+            CliError::Suite(SuiteError::LiteLlm(LiteLlmError::NotFound { .. })) => {
+                Some("install it with: pip install 'litellm[proxy]', or name it with `program`".to_owned())
+            }
             CliError::Clean(_)
             | CliError::Check(_)
             | CliError::Suite(_)
@@ -187,9 +197,11 @@ impl CliError {
             {
                 Exit::Infrastructure
             }
-            CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)) => {
-                Exit::Infrastructure
-            }
+            CliError::Suite(
+                SuiteError::Sandbox(_)
+                | SuiteError::Gateway(_)
+                | SuiteError::LiteLlm(LiteLlmError::Ended { .. } | LiteLlmError::Silent { .. }),
+            ) => Exit::Infrastructure,
             _ => Exit::Usage,
         }
     }

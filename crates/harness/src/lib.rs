@@ -16,6 +16,7 @@ mod git;
 mod glob;
 pub mod host;
 mod last_call;
+pub mod litellm;
 pub mod log;
 pub mod models;
 pub mod outcome;

@@ -16,6 +16,7 @@ use crate::{
     control::Control,
     event::RunEvent,
     host::Host,
+    litellm::{LiteLlm, LiteLlmError},
     models::Models,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
@@ -168,6 +169,9 @@ pub enum SuiteError {
     /// There is no way to the models.
     #[error("the gateway could not be started")]
     Gateway(#[from] GatewayError),
+    /// LiteLLM cannot be used.
+    #[error(transparent)]
+    LiteLlm(#[from] LiteLlmError),
 }
 
 /// What stops an agent: trials that would fail in the same way are not started.
@@ -213,6 +217,27 @@ impl SuiteRun<'_> {
     }
 
     async fn run_in(
+        &self,
+        run_dir: &RunDir,
+        listener: &SuiteListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, SuiteError> {
+        let gateway = self.execution.gateway.as_ref();
+        let Some(settings) = gateway.and_then(|gateway| gateway.litellm.as_ref()) else {
+            return self.run_trials(run_dir, listener, cancel).await;
+        };
+        let litellm = LiteLlm::open(settings, self.host, &run_dir.path, cancel).await?;
+        let host = litellm.host(self.host);
+        let run = SuiteRun {
+            host: &host,
+            ..*self
+        };
+        let summary = run.run_trials(run_dir, listener, cancel).await;
+        litellm.close().await;
+        summary
+    }
+
+    async fn run_trials(
         &self,
         run_dir: &RunDir,
         listener: &SuiteListener<'_>,

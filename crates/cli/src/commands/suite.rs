@@ -5,8 +5,8 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{
-        ResolvedSuite, SandboxKind, Settings, TapeMode, Tapes, load_suite, read_script,
-        suite_of_folder,
+        GatewaySettings, ResolvedSuite, SandboxKind, Settings, TapeMode, Tapes, load_suite,
+        read_script, suite_of_folder,
     },
     control::Control,
     event::RunEvent,
@@ -86,6 +86,10 @@ fn run_suite(
     }
     if let Some(setting) = suite.execution.idle_setting() {
         return Err(CliError::NeedsContainers { setting });
+    }
+    let gateway = suite.execution.gateway.as_ref();
+    if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
+        return Err(CliError::LiteLlm { why });
     }
     let seed = options.seed.unwrap_or(0);
     let plan = SuitePlan::make(&suite, host, seed).map_err(CliError::Config)?;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::{
     error::Fault,
+    litellm::{self, GatewayKind, LiteLlmSettings},
     node::{Node, Value},
     parse::{self, Format},
 };
@@ -81,6 +82,8 @@ pub struct GatewaySettings {
     pub script: Option<Arc<Script>>,
     /// What is done with recordings of the calls.
     pub tapes: Option<Tapes>,
+    /// LiteLLM between the gateway and the providers.
+    pub litellm: Option<LiteLlmSettings>,
 }
 
 /// Recordings of the calls of trials, a file for each.
@@ -126,6 +129,18 @@ pub(super) struct GatewayAsWritten {
     record: Option<String>,
     /// A folder of such recordings that calls are answered from: no model is asked.
     replay: Option<String>,
+    /// What leads to the providers: `proctor` alone, or `litellm` behind it.
+    #[serde(default)]
+    kind: GatewayKind,
+    /// Where LiteLLM runs already. Without it one is started for the run.
+    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    url: Option<String>,
+    /// The program of LiteLLM, relative to the suite: `litellm` on the PATH unless given.
+    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    program: Option<String>,
+    /// The port of the LiteLLM that is started: a free one unless given.
+    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    port: Option<u16>,
 }
 
 /// The kind of sandbox.
@@ -424,6 +439,7 @@ fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
             mode,
             folder: folder.join(name),
         }),
+        litellm: litellm::read(written.kind, node, folder)?,
     })
 }
 

@@ -7,6 +7,7 @@ mod error;
 mod evaluator;
 mod execution;
 mod interpolate;
+mod litellm;
 mod node;
 mod parse;
 mod paths;
@@ -32,6 +33,7 @@ pub use execution::{
     Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, TapeMode, Tapes, read_script,
 };
 pub(crate) use interpolate::Variables;
+pub use litellm::LiteLlmSettings;
 pub use node::{Node, Span, Value};
 pub(crate) use paths::absolute;
 pub(crate) use prompt::read_prompt_file;

@@ -8,8 +8,8 @@ use camino::Utf8Path;
 use super::{
     agent::{AgentSpec, AgentType},
     error::{ConfigError, Fault},
-    execution::Execution,
-    interpolate,
+    execution::{Execution, GatewaySettings},
+    interpolate, litellm,
     node::{Node, Span, Value},
     parse::{self, Format},
     suite::{SuiteAgent, agent_name},
@@ -82,6 +82,10 @@ pub(super) fn settings(root: &mut Node, execution: &mut Execution, faults: &mut 
         for (span, key, node) in entries {
             proxy(execution, *span, key, node, faults);
         }
+        let gateway = execution.gateway.as_ref();
+        if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
+            faults.push(Fault::new(span, why).with_hint(litellm::HINT));
+        }
     }
     if let Some((span, _, node)) = root.remove("secrets") {
         let Value::Map(entries) = &node.value else {
@@ -123,8 +127,8 @@ fn proxy(execution: &mut Execution, span: Span, key: &str, node: &Node, faults: 
             execution.gateway.get_or_insert_default().budget_usd = Some(usd);
         }
         ("gateway", Some("litellm"), _) => {
-            let message = "LiteLLM as a gateway is not there yet";
-            faults.push(Fault::new(node.span, message).with_hint("use `gateway: proctor`"));
+            let gateway = execution.gateway.get_or_insert_default();
+            gateway.litellm.get_or_insert_default();
         }
         ("log_dir", Some(_), _) => {
             let message = "`log_dir` is not supported: each trial's calls are in its own folder";

@@ -19,7 +19,7 @@ fn a_provider_that_cannot_be_reached_is_the_networks_fault() {
     let program = program
         .env("ANTHROPIC_BASE_URL", NOBODY)
         .env("ANTHROPIC_API_KEY", "sk-ant-fake");
-    suite.finish(program).assert_code(1);
+    suite.finish(program).assert_code(3);
     expect(&suite.record(&COPILOT, "task", 1), "/outcome", "network");
 }
 
@@ -34,7 +34,7 @@ fn codex_does_not_wait_for_ever_for_a_connection() {
     let program = program
         .env("OPENAI_BASE_URL", format!("{NOBODY}/v1"))
         .env("CODEX_API_KEY", "sk-fake");
-    suite.finish(program).assert_code(1);
+    suite.finish(program).assert_code(3);
     let record = suite.record(&CODEX, "task", 1);
     expect(&record, "/outcome", "network");
     assert!(

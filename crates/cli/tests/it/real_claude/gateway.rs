@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{LATEST, Trial, expect};
 
 /// The real key. It must not be found anywhere.
-const CANARY: &str = "sk-ant-canary-0123456789";
+pub(super) const CANARY: &str = "sk-ant-canary-0123456789";
 
 /// Runs Claude Code as the only agent of a suite with these settings; gives the trial's folder.
-fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
+pub(super) fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
     let folder = trial.ctx.root().join("suite");
     fs_err::create_dir_all(&folder).unwrap();
     let case = json!({
@@ -35,6 +35,7 @@ fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
         .chain(args.iter().copied());
     let program = trial.ctx.proctor(args).model(&trial.model);
     program
+        .deadline(std::time::Duration::from_mins(8))
         .env("ANTHROPIC_API_KEY", CANARY)
         .run()
         .assert_code(code);
@@ -42,13 +43,13 @@ fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
     folder.join("results/latest/trials/claude-code/task/trial-1")
 }
 
-fn record(folder: &Utf8PathBuf) -> Value {
+pub(super) fn record(folder: &Utf8PathBuf) -> Value {
     let bytes = fs_err::read(folder.join("artifacts/record.json")).unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
 
 /// Every file below a folder that holds this text.
-fn files_with(folder: &Utf8PathBuf, text: &str) -> Vec<Utf8PathBuf> {
+pub(super) fn files_with(folder: &Utf8PathBuf, text: &str) -> Vec<Utf8PathBuf> {
     let mut found = Vec::new();
     for entry in folder.read_dir_utf8().unwrap().flatten() {
         let path = entry.path().to_owned();

@@ -3,6 +3,7 @@
 
 mod failures;
 mod gateway;
+mod litellm;
 mod options;
 mod prompts;
 mod rough;
