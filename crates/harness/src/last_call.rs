@@ -1,5 +1,6 @@
-//! What a trial's last call to a model says about a trial that a limit ended: an agent that tries
-//! failed calls again, without a word, did not take too long; its calls failed.
+//! What a trial's last call to a model says about a trial that did not end well: an agent that tries
+//! failed calls again without a word did not take too long, and one that gives another reason than
+//! its call's failure did not fail by itself.
 
 use proctor_gateway::{Call, Ended, Kind, Ledger};
 

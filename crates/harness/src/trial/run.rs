@@ -134,11 +134,11 @@ impl Trial<'_> {
             Some(usage) => record.compare(usage),
         }
         if let Some(failed) = record.last_failure.take()
-            && conclusion.outcome == Outcome::Timeout
+            && matches!(conclusion.outcome, Outcome::Timeout | Outcome::AgentError)
         {
             conclusion.outcome = failed.outcome;
             let message = format!(
-                "the agent was still without an answer of the model when its time was up: {}, by the gateway's account",
+                "the agent's last call to a model failed, by the gateway's account: {}",
                 failed.what
             );
             conclusion
