@@ -19,6 +19,10 @@ fn limit() -> Duration {
     Duration::from_secs(40 + 6 * load.unwrap_or(0).min(35))
 }
 
+/// What becomes of an agent that gets no answer. On a slow machine, where the limit is long, one may
+/// lose patience with the network first.
+const SILENCE: &str = "timeout";
+
 /// It starts, asks, and has its tool running by then.
 const AT_WORK: Duration = Duration::from_mins(3);
 
@@ -92,7 +96,7 @@ fn befalls(cli: &Cli) -> Vec<(&'static str, Value, &'static str)> {
             json!({"message": {"content": []}}),
             "agent_error",
         ),
-        ("a-silence", json!({"hang": true}), "timeout"),
+        ("a-silence", json!({"hang": true}), SILENCE),
     ]
 }
 
@@ -113,9 +117,11 @@ fn faults(cli: &Cli) {
         let output = running.wait();
         suite.assert_tidy();
         let record = suite.record(cli, name, 1);
-        assert_eq!(record["outcome"], outcome, "{name}: {record:#}");
+        let seen = record["outcome"].as_str().unwrap();
+        let is_right = seen == outcome || outcome == SILENCE && seen == "network";
+        assert!(is_right, "{name} is not {outcome}: {record:#}");
         // What is the agent's own fault is judged; infrastructure is not.
-        let is_judged = matches!(outcome, "timeout" | "agent_error");
+        let is_judged = matches!(seen, "timeout" | "agent_error");
         output.assert_code(if is_judged { 1 } else { 3 });
         expect(&record, "/diff/files_changed", 0);
         // The limit, and what it takes to look at the CLI before and to clean up after it.
