@@ -30,15 +30,21 @@ pub(crate) fn failed(ledger: &Ledger) -> Option<FailedCall> {
 }
 
 fn outcome(call: &Call) -> Option<Outcome> {
-    match (call.ended, call.status) {
-        (Ended::Refused | Ended::ClientGone, _) => None,
-        (Ended::Cut | Ended::Unreachable, _) => Some(Outcome::Network),
-        (Ended::Complete, Some(401 | 403)) => Some(Outcome::Auth),
-        (Ended::Complete, Some(402)) => Some(Outcome::Quota),
-        (Ended::Complete, Some(429)) => Some(Outcome::RateLimit),
-        (Ended::Complete, Some(503 | 529)) => Some(Outcome::Overloaded),
-        (Ended::Complete, Some(408 | 500..=599)) => Some(Outcome::Network),
-        (Ended::Complete, _) => None,
+    match call.ended {
+        Ended::Refused | Ended::ClientGone => None,
+        Ended::Cut | Ended::Unreachable => Some(Outcome::Network),
+        Ended::Complete => by_status(call.status?),
+    }
+}
+
+fn by_status(status: u16) -> Option<Outcome> {
+    match status {
+        401 | 403 => Some(Outcome::Auth),
+        402 => Some(Outcome::Quota),
+        429 => Some(Outcome::RateLimit),
+        503 | 529 => Some(Outcome::Overloaded),
+        408 | 500..=599 => Some(Outcome::Network),
+        _ => None,
     }
 }
 

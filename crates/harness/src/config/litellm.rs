@@ -42,7 +42,7 @@ pub(super) fn read(
     folder: &Utf8Path,
 ) -> Result<Option<LiteLlmSettings>, Fault> {
     if kind == GatewayKind::Proctor {
-        let stray = ["url", "program", "port"].into_iter();
+        let stray = ["url", "program", "port"];
         let stray = stray.into_iter().find(|key| node.get(key).is_some());
         return match stray {
             None => Ok(None),
