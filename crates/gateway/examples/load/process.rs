@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long something may take to answer.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// The kernel's clock ticks in a second, on every Linux there is.
 const TICKS: u64 = 100;
 

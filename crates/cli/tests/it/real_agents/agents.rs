@@ -69,7 +69,7 @@ fn an_edit(cli: &Cli) {
     assert_edited(&record);
     // Only aider asks for something that its own figures leave out: the message of its commit.
     let side_calls = record["gateway"]["side_calls"].as_array();
-    let expected = if cli.kind == "aider" { 1 } else { 0 };
+    let expected = usize::from(cli.kind == "aider");
     assert_eq!(side_calls.map_or(0, Vec::len), expected, "{record:#}");
 }
 
