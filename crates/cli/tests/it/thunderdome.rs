@@ -273,8 +273,8 @@ fn what_is_not_there_yet_is_refused_by_name() {
     let image = json!([{"name": "one", "adapter": "./adapter.sh", "image": "alpine:3"}]);
     for (more, told) in [
         (
-            json!({"proxy": {"gateway": "litellm"}}),
-            "LiteLLM as a gateway is not there yet",
+            json!({"proxy": {"gateway": "litellm", "budget_per_trial_usd": 2}}),
+            "LiteLLM keeps no budgets without its database",
         ),
         (
             json!({"proxy": {"budget_per_trial_usd": "much"}}),
