@@ -1,7 +1,7 @@
 //! Runs the trials of one invocation, one after the other, and sums them up.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -62,7 +62,7 @@ pub struct RunSummary {
 }
 
 /// A trial that could not be started because of what it was given.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FailedStart {
     /// The agent.
     pub agent: String,
@@ -73,7 +73,7 @@ pub struct FailedStart {
     /// What is wrong.
     pub message: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 

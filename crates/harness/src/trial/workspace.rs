@@ -15,6 +15,7 @@ use crate::{
     outcome::Outcome,
     sandbox::docker::Image,
     source::{Source, SourceError},
+    store,
     task::{Environment, Files, Install, Reference},
     workspace::{Workspace, WorkspaceError},
 };
@@ -59,6 +60,13 @@ impl Trial<'_> {
             self.install(install, area, &path).await?;
             let settled = made.settle().await;
             settled.map_err(|error| workspace_failed(&error))?;
+            let before = self.record.task.tree.clone().unwrap_or_default();
+            if made.base_tree != before {
+                // The base can be made again from the commit and this.
+                let patch = self.artifacts.join(store::INSTALL_PATCH_FILE);
+                let written = made.write_patch(&before, &made.base_tree, &patch).await;
+                written.map_err(|error| workspace_failed(&error))?;
+            }
         }
         self.workspace = Some(made);
         Ok(path)
