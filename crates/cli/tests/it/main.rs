@@ -12,6 +12,7 @@ mod adapter;
 mod change;
 mod config;
 mod folders;
+mod judging;
 mod launch;
 mod leaks;
 mod normalize;

@@ -440,6 +440,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         diff: None,
         sidecar: None,
         verdicts: Vec::new(),
+        judged_by: None,
         history: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),

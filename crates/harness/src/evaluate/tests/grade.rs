@@ -114,7 +114,8 @@ impl Grade {
         }
         let passed = self.tests.iter().filter(|test| test.is_passed());
         let total: f64 = self.tests.iter().map(|test| test.weight).sum();
-        let won: f64 = passed.clone().map(|test| test.weight).sum();
+        // Of nothing the sum is zero with a minus sign.
+        let won = passed.clone().map(|test| test.weight).sum::<f64>() + 0.0;
         let score = match (self.contradiction, total > 0.0) {
             (None, true) => won / total,
             _ => 0.0,

@@ -142,7 +142,7 @@ impl Examiner<'_> {
                 .ok();
         }
         let argv = self.settings.argv(&bench.report_inside());
-        let line = shell_words::join(&argv);
+        let line = self.settings.argv("$PROCTOR_REPORT").join(" ");
         let logs = bench.logs.clone();
         let ran = bench
             .step(&argv, self.settings.timeout, logs.clone())
