@@ -143,10 +143,12 @@ pub enum RescoreError {
     Store(#[from] StoreError),
 }
 
-/// Where trials are judged: as they were run.
-struct Sandboxes {
-    local: Sandbox,
+/// Where and by what the trials of a run are judged.
+struct Court<'a> {
+    tasks: Tasks,
+    /// For those that ran in containers.
     docker: Option<Sandbox>,
+    cancel: &'a CancellationToken,
 }
 
 /// What came of one trial.
@@ -173,27 +175,25 @@ impl Rescore<'_> {
         let tasks = self.tasks(&run_dir.path, &records)?;
         let in_containers =
             |(_, record): &(_, Record)| matches!(record.sandbox, SandboxRecord::Docker(_));
-        let docker = match records.iter().any(in_containers) {
-            true => {
-                let mut execution = tasks.execution.clone();
-                execution.sandbox = SandboxKind::Docker;
-                execution.use_containers();
-                Some(Sandbox::open(&execution, self.host, &run_dir.path).await?)
-            }
-            false => None,
+        let docker = if records.iter().any(in_containers) {
+            let mut execution = tasks.execution.clone();
+            execution.sandbox = SandboxKind::Docker;
+            execution.use_containers();
+            Some(Sandbox::open(&execution, self.host, &run_dir.path).await?)
+        } else {
+            None
         };
-        let sandboxes = Sandboxes {
-            local: Sandbox::Local,
+        let court = Court {
+            tasks,
             docker,
+            cancel,
         };
         let judged = stream::iter(records)
-            .map(|(folder, record)| {
-                Box::pin(self.judge(folder, record, &tasks, &sandboxes, cancel))
-            })
+            .map(|(folder, record)| Box::pin(self.judge(folder, record, &court)))
             .buffer_unordered(self.parallel.max(1))
             .collect::<Vec<_>>()
             .await;
-        if let Some(sandbox) = &sandboxes.docker {
+        if let Some(sandbox) = &court.docker {
             sandbox.close().await;
         }
         let summary = summary(&run_dir, judged)?;

@@ -63,8 +63,8 @@ impl Trial<'_> {
             let before = self.record.task.tree.clone().unwrap_or_default();
             if made.base_tree != before {
                 // The base can be made again from the commit and this.
-                let patch = self.artifacts.join(store::INSTALL_PATCH_FILE);
-                let written = made.write_patch(&before, &made.base_tree, &patch).await;
+                let file = self.artifacts.join(store::INSTALL_PATCH_FILE);
+                let written = made.write_patch(&before, &made.base_tree, &file).await;
                 written.map_err(|error| workspace_failed(&error))?;
             }
         }

@@ -238,10 +238,10 @@ impl Settings {
         match &self.what {
             What::Command(argv) => argv.clone(),
             What::Runner(runner, args) => {
-                let (mut argv, after) = runner.words(report);
-                argv.extend(args.iter().cloned());
-                argv.extend(after);
-                argv
+                let (mut words, after) = runner.words(report);
+                words.extend(args.iter().cloned());
+                words.extend(after);
+                words
             }
         }
     }
