@@ -20,6 +20,7 @@ pub mod models;
 pub mod outcome;
 pub mod plan;
 pub mod providers;
+pub mod report;
 pub mod runner;
 pub mod runs;
 pub mod sandbox;

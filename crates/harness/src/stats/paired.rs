@@ -136,7 +136,7 @@ impl<'a> Paired<'a> {
     }
 
     /// The mean difference. `None` without a shared task.
-    pub(super) fn difference(&self) -> Option<f64> {
+    pub fn difference(&self) -> Option<f64> {
         let differences = self.differences();
         (!differences.is_empty()).then(|| average(&differences))
     }
