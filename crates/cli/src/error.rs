@@ -2,8 +2,8 @@
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, runner::FailedStart,
-    store::TrialStatus, suite::SuiteError, trial::TrialError,
+    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, report,
+    runner::FailedStart, store::TrialStatus, suite::SuiteError, trial::TrialError,
 };
 
 /// How the program ends.
@@ -85,6 +85,29 @@ pub enum CliError {
         /// As it was named.
         run: Utf8PathBuf,
     },
+    /// A folder holds no trial.
+    #[error(transparent)]
+    NoTrials(#[from] report::NoTrials),
+    /// A file is no result.
+    #[error("{path} cannot be reported")]
+    NoResults {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why.
+        source: report::NoResults,
+    },
+    /// A single result has no such report.
+    #[error("a results.json has no report as {format}")]
+    FromFormat {
+        /// The format.
+        format: &'static str,
+    },
+    /// A baseline cannot be used.
+    #[error(transparent)]
+    Baseline(#[from] report::BaselineError),
+    /// Two sets of trials cannot be compared.
+    #[error(transparent)]
+    Pairing(#[from] report::PairingError),
     /// A trial left no events.
     #[error("there is no events.ndjson in {trial}")]
     NoEvents {
@@ -168,6 +191,18 @@ impl CliError {
             CliError::NoEvents { .. } => {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
             }
+            CliError::NoTrials(_) => Some("name the folder of a run; `proctor list runs` shows those on record".to_owned()),
+            CliError::FromFormat { .. } => Some("use table, markdown or json, or report the run that it lies in".to_owned()),
+            CliError::Baseline(report::BaselineError::Exists { .. }) => Some("use --force to replace it".to_owned()),
+            CliError::Baseline(report::BaselineError::Name { .. }) => {
+                Some("use letters, digits, `.`, `_` and `-`".to_owned())
+            }
+            CliError::Pairing(report::PairingError::NoAgent { known, .. }) => {
+                Some(format!("there are: {}", known.join(", ")))
+            }
+            CliError::Pairing(report::PairingError::NoSharedAgent { .. }) => {
+                Some("name the agents: RUN:AGENT".to_owned())
+            }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
             CliError::Clean(_)
             | CliError::Check(_)
@@ -175,6 +210,8 @@ impl CliError {
             | CliError::Config(_)
             | CliError::Io(_)
             | CliError::NotAnArgument { .. }
+            | CliError::NoResults { .. }
+            | CliError::Baseline(_)
             | CliError::ModelScript(_) => None,
         }
     }

@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
+pub mod baseline;
 pub mod clean;
+pub mod compare;
 pub mod completions;
 pub mod doctor;
 pub mod image;
@@ -9,6 +11,7 @@ pub mod list;
 pub mod log;
 pub mod new;
 pub mod replay;
+pub mod report;
 pub mod run;
 pub mod schema;
 pub mod sdk_server;
@@ -106,6 +109,23 @@ fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
         .workspace_dir
         .unwrap_or_else(|| host.cwd.join(run::DEFAULT_WORKSPACE_DIR));
     Ok(vec![host.cwd.join("results"), workspaces])
+}
+
+/// The runs that were named; the newest one when none was.
+fn named_runs(named: &[Utf8PathBuf], host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+    if !named.is_empty() {
+        return named.iter().map(|run| find_run(run, host)).collect();
+    }
+    if let Ok(latest) = host.cwd.join("results/latest").canonicalize_utf8() {
+        return Ok(vec![latest]);
+    }
+    let places = places(host)?;
+    let runs = places.iter().flat_map(|place| runs::find(place));
+    let started = |run: &Utf8PathBuf| run.file_name().and_then(runs::started_at);
+    let newest = runs.max_by_key(|run| (started(run), run.clone()));
+    newest.map(|run| vec![run]).ok_or_else(|| CliError::NoRun {
+        run: "latest".into(),
+    })
 }
 
 /// The run of this folder, link or id.

@@ -33,7 +33,7 @@ pub enum Role {
 impl Role {
     /// The null agent and the oracle are no contenders, whether they are built in or an adapter
     /// script of that name.
-    fn of(agent: &AgentRow) -> Role {
+    pub(super) fn of(agent: &AgentRow) -> Role {
         let is = |word: &str| agent.name == word || agent.kinds.iter().all(|kind| kind == word);
         if is("null") {
             Role::Floor

@@ -66,6 +66,7 @@ impl Collector {
         }
         self.runs.push(RunRow {
             name: run.file_name().unwrap_or_default().to_owned(),
+            folder: run.clone(),
             is_running: run.join(store::LOCK_FILE).exists() && store::is_locked(&run),
             ..RunRow::default()
         });

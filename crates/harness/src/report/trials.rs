@@ -31,6 +31,9 @@ pub struct Trials {
 pub struct RunRow {
     /// The name of its folder.
     pub name: String,
+    /// Its folder, while trials are read from it; no part of any report.
+    #[serde(skip)]
+    pub folder: Utf8PathBuf,
     /// Whether it was running when it was read.
     #[serde(default)]
     pub is_running: bool,
