@@ -15,6 +15,7 @@ use crate::{
     evaluate::{Size, Verdict},
     models::GatewayRecord,
     outcome::{EndedBy, Ending, Outcome},
+    score::Score,
     session::{Counts, LogError},
     sidecar::Sidecar,
     task::TaskKind,
@@ -38,6 +39,9 @@ pub struct Record {
     pub outcome: Outcome,
     /// The trial's verdict as a whole.
     pub status: TrialStatus,
+    /// What the work is worth; null when nothing can be said of it.
+    #[serde(default)]
+    pub score: Option<Score>,
     /// The contender.
     pub agent: AgentRecord,
     /// What was asked.
