@@ -198,7 +198,7 @@ pub(super) fn agent_report(
     let k = k.filter(|_| is_contender);
     let mut excluded = BTreeMap::new();
     for trial in row.trials.iter().filter(|trial| trial.score.is_none()) {
-        *excluded.entry(trial.outcome.as_str()).or_default() += 1;
+        *excluded.entry(trial.exclusion()).or_default() += 1;
     }
     let has_excluded = row.scores.excluded > 0;
     AgentReport {

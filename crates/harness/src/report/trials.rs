@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     outcome::Outcome,
+    score::Score,
     store::{Record, SandboxRecord, TrialStatus, all_tokens},
     usage::Usd,
 };
@@ -118,28 +119,36 @@ pub struct Component {
 
 /// The score of a trial: `None` when nothing can be said of the agent.
 pub fn score_of(record: &Record) -> Option<f64> {
-    match record.status {
-        TrialStatus::Passed => Some(1.0),
-        TrialStatus::Failed => Some(0.0),
-        TrialStatus::Error | TrialStatus::Interrupted => None,
-    }
+    let score = scored(record)?.value;
+    score.is_finite().then_some(score)
 }
 
-/// What the score of a trial is made of: each verdict that was reached.
+/// The score of the record; that of a record from before there were scores is made now.
+fn scored(record: &Record) -> Option<Score> {
+    let made = || Score::of(record.outcome, record.status, &record.verdicts);
+    record.score.clone().or_else(made)
+}
+
+/// What the score of a trial is made of; an evaluator that is there twice has a number.
 pub fn components_of(record: &Record) -> Vec<Component> {
-    use crate::evaluate::VerdictStatus;
-    let verdicts = record.verdicts.iter().filter_map(|verdict| {
-        let value = match verdict.status {
-            VerdictStatus::Passed => 1.0,
-            VerdictStatus::Failed => 0.0,
-            VerdictStatus::Skipped | VerdictStatus::Error => return None,
+    let mut components: Vec<Component> = Vec::new();
+    let parts = scored(record).map(|score| score.components);
+    for part in parts.into_iter().flatten() {
+        let Some(value) = part.value.filter(|value| value.is_finite()) else {
+            continue;
         };
-        Some(Component {
-            name: verdict.evaluator.clone(),
-            value,
-        })
-    });
-    verdicts.collect()
+        let base = tame(&part.evaluator);
+        let alike = |it: &&Component| {
+            let rest = it.name.strip_prefix(base.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" #"))
+        };
+        let name = match components.iter().filter(alike).count() {
+            0 => base,
+            before => format!("{base} #{}", before + 1),
+        };
+        components.push(Component { name, value });
+    }
+    components
 }
 
 impl Trial {
@@ -155,7 +164,7 @@ impl Trial {
             trial: record.trial,
             status: record.status,
             outcome: record.outcome,
-            score: score_of(record).filter(|score| score.is_finite()),
+            score: score_of(record),
             cost_usd: cost.or(counted),
             duration_ms: record.process.as_ref().map(|process| process.duration_ms),
             tokens: usage.and_then(all_tokens),
@@ -163,6 +172,19 @@ impl Trial {
             components: components_of(record),
             message: message(record),
             folder,
+        }
+    }
+}
+
+impl Trial {
+    /// Why it has no score, in a word or two; empty when it has one.
+    pub fn exclusion(&self) -> &'static str {
+        match self.status {
+            _ if self.score.is_some() => "",
+            TrialStatus::Interrupted => "interrupted",
+            TrialStatus::Error if self.outcome.is_infrastructure() => self.outcome.as_str(),
+            TrialStatus::Error => "evaluator error",
+            TrialStatus::Passed | TrialStatus::Failed => "no evaluator counts",
         }
     }
 }
