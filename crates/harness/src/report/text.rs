@@ -49,7 +49,7 @@ pub(super) fn headline(report: &Report) -> String {
 /// How the figures are to be read.
 pub(super) fn footing(report: &Report) -> String {
     format!(
-        "Brackets are {} intervals; tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed {}.",
+        "Brackets are {} intervals ([?]: too little to tell); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed {}.",
         percent(report.basis.level.confidence()),
         report.basis.seed.0
     )

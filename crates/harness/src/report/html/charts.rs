@@ -97,6 +97,41 @@ struct Spot<'a> {
     is_front: bool,
 }
 
+/// The part of the scale that agents are on, with some room around it.
+fn spot_range(spots: &[Spot]) -> (f64, f64) {
+    let scores = || spots.iter().map(|spot| spot.score);
+    let (low, high) = (
+        scores().fold(f64::INFINITY, f64::min),
+        scores().fold(f64::NEG_INFINITY, f64::max),
+    );
+    let room = ((high - low) * 0.25).max(0.02);
+    (low - room, high + room)
+}
+
+/// Where names stand already, so that none is written over another.
+#[derive(Default)]
+struct Names {
+    taken: Vec<(f64, f64)>,
+}
+
+impl Names {
+    /// The line nearest to a spot that is free there.
+    fn free_line(&mut self, x: f64, y: f64) -> f64 {
+        let is_free = |line: f64| {
+            let mut taken = self.taken.iter();
+            taken.all(|(other, own)| (other - x).abs() > 130.0 || (own - line).abs() > 12.0)
+        };
+        let lines = (0..12).flat_map(|step| {
+            let away = 13.0 * f64::from(step);
+            [y - 8.0 - away, y + 17.0 + away]
+        });
+        let mut lines = lines.filter(|line| *line > 12.0 && *line < HEIGHT - BOTTOM);
+        let line = lines.find(|line| is_free(*line)).unwrap_or(y - 8.0);
+        self.taken.push((x, line));
+        line
+    }
+}
+
 fn spots(report: &Report) -> Vec<Spot<'_>> {
     let contenders = report.agents.iter().filter(|it| it.role == Role::Contender);
     let spots = contenders.filter_map(|agent| {
@@ -120,7 +155,7 @@ fn scatter(report: &Report, out: &mut impl Write) -> io::Result<()> {
     }
     let most = spots.iter().map(|spot| spot.cost).fold(0.0, f64::max);
     let most = if most > 0.0 { most * 1.1 } else { 1.0 };
-    let (low, high) = score_range(report);
+    let (low, high) = spot_range(&spots);
     let x = |cost: f64| SIDE + cost / most * (WIDTH - SIDE - RIGHT);
     let y = |score: f64| HEIGHT - BOTTOM - (score - low) / (high - low) * (HEIGHT - BOTTOM - 16.0);
     writeln!(
@@ -151,6 +186,7 @@ fn scatter(report: &Report, out: &mut impl Write) -> io::Result<()> {
         "<polyline class=\"front\" points=\"{}\"/>",
         points.join(" ")
     )?;
+    let mut names = Names::default();
     for spot in &spots {
         let (at, level) = (x(spot.cost), y(spot.score));
         let class = if spot.is_front { "dot" } else { "off" };
@@ -160,6 +196,7 @@ fn scatter(report: &Report, out: &mut impl Write) -> io::Result<()> {
         } else {
             ("start", at + 8.0)
         };
+        let line = names.free_line(text, level);
         writeln!(
             out,
             "<circle class=\"{class}\" cx=\"{at:.1}\" cy=\"{level:.1}\" r=\"5\"/><text x=\"{text:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",

@@ -175,7 +175,9 @@ fn data(report: &Report, trials: &Trials) -> serde_json::Value {
         ])
     });
     let rows: Vec<serde_json::Value> = rows.collect();
-    json!({ "agents": agents, "tasks": tasks, "broken": broken, "runs": runs, "cells": cells, "rows": rows })
+    let order = report.agents.iter().map(|it| number(&agents, &it.name));
+    let order: Vec<usize> = order.collect();
+    json!({ "agents": agents, "order": order, "tasks": tasks, "broken": broken, "runs": runs, "cells": cells, "rows": rows })
 }
 
 /// JSON that cannot end the element that it stands in.

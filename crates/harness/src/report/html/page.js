@@ -69,9 +69,9 @@ function drawHeat() {
   });
   const tasks = data.tasks.map((_, task) => task);
   if (state.hard) tasks.sort((one, other) => order(means[one], means[other], true) || one - other);
-  const head = h("tr", null, h("th", null, "task"), ...data.agents.map((name) => h("th", null, name)));
+  const head = h("tr", null, h("th", null, "task"), ...data.order.map((agent) => h("th", null, data.agents[agent])));
   const body = tasks.slice(0, shown).map((task) => h("tr", null, h("td", { class: "name", title: data.tasks[task] }, data.tasks[task] + (data.broken[task] ? " ⚠" : "")),
-    ...data.agents.map((agentName, agent) => heatCell(agent, task))));
+    ...data.order.map((agent) => heatCell(agent, task))));
   const more = tasks.length > shown ? [h("button", { onclick: () => go({ heat: "all" }) }, "Show all " + tasks.length + " tasks")] : [];
   byId("heat").replaceChildren(h("div", { class: "wide" }, h("table", { class: "heat" }, h("thead", null, head), h("tbody", null, ...body))), ...more);
 }
