@@ -38,6 +38,7 @@ pub fn basis(args: &BasisArgs) -> Basis {
     Basis {
         level: args.level,
         seed: Seed(args.seed),
+        ..Basis::default()
     }
 }
 

@@ -20,6 +20,7 @@ mod prompts;
 mod real_claude;
 mod record;
 mod remote;
+mod reports;
 mod screens;
 mod suites;
 mod tasks;

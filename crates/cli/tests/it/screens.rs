@@ -31,6 +31,9 @@ fn help_tells_what_there_is() {
       doctor       Tell what is installed, which version, and whether it is logged in
       schema       Print a JSON Schema, for editors and for checking what Proctor writes
       status       Tell how far a run of a suite is, and what came of it
+      report       Report what runs came to: agents with intervals, tasks, and what cannot be told apart
+      compare      Compare two runs, agents or baselines, and fail when the second is certainly worse
+      baseline     Keep the figures of a run to compare later ones with
       watch        Watch a run from another terminal, while it runs or afterwards
       replay       Play a trial's session back
       clean        Remove workspaces, runs, and what dead runs left behind

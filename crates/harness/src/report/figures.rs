@@ -74,6 +74,21 @@ pub fn count(number: f64) -> String {
     }
 }
 
+/// A p-value; none is 0.
+pub(super) fn p_value(p_value: f64) -> String {
+    if p_value < 0.001 {
+        "<0.001".to_owned()
+    } else {
+        format!("{p_value:.3}")
+    }
+}
+
+/// So many of something.
+pub(super) fn number_of(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// What it would take to tell two agents apart.
 pub(super) fn power(power: &Power) -> String {
     let tasks = match power.tasks {

@@ -213,9 +213,9 @@ fn sentence(change: &Change, limit: f64, p_value: f64, ruling: Ruling) -> String
     });
     let name = change.metric.as_str();
     let seen = format!(
-        "{name} changed by {}{ends} on {} tasks (p = {p_value:.3})",
+        "{name} changed by {}{ends} on {} (p = {p_value:.3})",
         unit(change.difference),
-        change.tasks
+        super::figures::number_of(change.tasks, "task")
     );
     let limit = unit(limit);
     match ruling {

@@ -29,6 +29,8 @@ pub struct Basis {
     pub level: Level,
     /// Where random draws start.
     pub seed: Seed,
+    /// How often something is drawn.
+    pub draws: usize,
 }
 
 impl Default for Basis {
@@ -36,13 +38,14 @@ impl Default for Basis {
         Basis {
             level: Level::P95,
             seed: Seed(1),
+            draws: 10_000,
         }
     }
 }
 
 impl Basis {
     pub(super) fn resampling(self) -> Resampling {
-        Resampling::seeded(self.seed)
+        Resampling::seeded(self.seed).times(self.draws)
     }
 }
 

@@ -8,9 +8,12 @@ use super::{
     model::Report,
     trials::Trials,
 };
+use crate::stats::Variation;
 
 /// Names beyond these are counted only.
 const MOST_NAMES: usize = 5;
+/// A component that is the same in fewer trials is none to wonder about.
+const FEWEST_TRIALS: usize = 10;
 
 pub(super) fn notes(trials: &Trials, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
@@ -156,7 +159,7 @@ fn about_agents(report: &Report, notes: &mut Vec<String>) {
     );
     if !names.is_empty() {
         notes.push(format!(
-            "The cost of {names} is not known: they are not on the Pareto front."
+            "No cost is known of {names}: who has none is not on the Pareto front."
         ));
     }
     for agent in report.contenders() {
@@ -173,7 +176,9 @@ fn about_agents(report: &Report, notes: &mut Vec<String>) {
 }
 
 fn about_components(report: &Report, notes: &mut Vec<String>) {
-    for component in &report.components {
+    // In a handful of trials that all passed every component is the same.
+    let telling = |it: &&Variation| it.trials >= FEWEST_TRIALS;
+    for component in report.components.iter().filter(telling) {
         let (name, value) = (&component.component, component.commonest);
         if component.is_constant() {
             notes.push(format!(

@@ -35,10 +35,10 @@ pub(super) fn headline(report: &Report) -> String {
     let totals = &report.totals;
     let runs: Vec<&str> = report.runs.iter().map(|run| run.name.as_str()).collect();
     format!(
-        "{} agents · {} tasks · {} trials: {} passed, {} failed, {} not judged · {}",
-        report.agents.len(),
-        report.tasks.len(),
-        totals.trials,
+        "{} · {} · {}: {} passed, {} failed, {} not judged · {}",
+        figures::number_of(report.agents.len(), "agent"),
+        figures::number_of(report.tasks.len(), "task"),
+        figures::number_of(totals.trials, "trial"),
         totals.passed,
         totals.failed,
         totals.errors + totals.interrupted,
@@ -111,11 +111,11 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
     }
     for pair in &report.unsettled {
         lines.push(format!(
-            "{} over {} by {:.3} on {} tasks is not settled; it would take {}.",
+            "{} over {} by {:.3} on {} is not settled; it would take {}.",
             pair.better,
             pair.worse,
             pair.difference,
-            pair.tasks,
+            figures::number_of(pair.tasks, "task"),
             figures::power(&pair.power)
         ));
     }

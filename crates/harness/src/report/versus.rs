@@ -112,10 +112,12 @@ fn rows(versus: &Versus) -> Vec<Vec<String>> {
             value(change.metric, change.baseline),
             value(change.metric, change.candidate),
             difference(change),
-            format!("{:.3}", change.p_value),
+            figures::p_value(change.p_value),
             format!(
-                "{} tasks, {}+{} trials",
-                change.tasks, change.baseline_trials, change.candidate_trials
+                "{}, {}+{} trials",
+                figures::number_of(change.tasks, "task"),
+                change.baseline_trials,
+                change.candidate_trials
             ),
             verdict(change),
         ]

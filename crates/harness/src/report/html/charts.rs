@@ -200,7 +200,7 @@ fn scatter(report: &Report, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "<circle class=\"{class}\" cx=\"{at:.1}\" cy=\"{level:.1}\" r=\"5\"/><text x=\"{text:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-            level - 8.0,
+            line,
             short(&spot.agent.name)
         )?;
     }
