@@ -487,7 +487,8 @@ fn open(context: &TestContext, browser: &Utf8Path, url: &str) -> String {
         &profile,
         url,
     ];
-    let output = context.program(browser, words).run();
+    let program = context.program(browser, words);
+    let output = program.deadline(std::time::Duration::from_mins(3)).run();
     output.assert_code(0);
     assert!(!output.stderr.contains("CONSOLE"), "{}", output.stderr);
     assert!(

@@ -145,11 +145,11 @@ pub fn gate(rules: &[Rule], comparisons: &[Versus], level: Level) -> Vec<Ruled> 
         .filter_map(|it| Some(it.change?.p_value))
         .collect();
     let mut adjusted = holm(&tested).into_iter();
-    let ruled = cases.iter().map(|case| {
+    let applied = cases.iter().map(|case| {
         let p_value = case.change.and_then(|_| adjusted.next());
         case.ruled(p_value, level)
     });
-    ruled.collect()
+    applied.collect()
 }
 
 struct Case<'a> {
