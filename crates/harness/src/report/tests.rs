@@ -466,8 +466,8 @@ fn false_alarms(tasks: usize, rules: &[Rule], score: fn(&mut Shuffle, f64) -> f6
             draws: 199,
             ..Basis::default()
         };
-        let ruled = gate(rules, &[duel(&one, &other, basis)], Level::P95);
-        ruled.iter().any(|it| it.ruling == Ruling::Broken)
+        let applied = gate(rules, &[duel(&one, &other, basis)], Level::P95);
+        applied.iter().any(|it| it.ruling == Ruling::Broken)
     });
     alarms.count() as f64 / f64::from(DUELS)
 }
