@@ -59,13 +59,13 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
 /// Broken wins; then what could not be judged.
 fn exit(compared: &Compared, args: &CompareArgs) -> Exit {
     let worst = compared.rules.iter().map(|ruled| ruled.ruling).max();
+    let has_nothing = || compared.comparisons.iter().all(|it| it.changes.is_empty());
     match worst {
         Some(Ruling::Broken) => Exit::Failed,
         Some(Ruling::Nothing) => Exit::Infrastructure,
         Some(Ruling::Undecided) if args.fail_undecided => Exit::Infrastructure,
-        Some(Ruling::Undecided | Ruling::Holds) => Exit::Success,
-        None if compared.comparisons.iter().all(|it| it.changes.is_empty()) => Exit::Infrastructure,
-        None => Exit::Success,
+        None if has_nothing() => Exit::Infrastructure,
+        Some(Ruling::Undecided | Ruling::Holds) | None => Exit::Success,
     }
 }
 

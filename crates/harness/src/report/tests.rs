@@ -382,6 +382,11 @@ fn runs(tasks: usize, trials: u32, score: impl Fn(usize, u32) -> f64) -> Trials 
     made_up(&seen)
 }
 
+/// A little up and down.
+fn wobble(task: usize, trial: u32) -> f64 {
+    0.02 * ((task + trial as usize) % 5) as f64
+}
+
 fn rule(text: &str) -> Rule {
     text.parse().unwrap()
 }
@@ -393,15 +398,9 @@ fn ruling(baseline: &Trials, candidate: &Trials, text: &str) -> Ruling {
 
 #[test]
 fn a_clear_loss_breaks_the_rule_and_a_small_one_does_not() {
-    let before = runs(12, 3, |task, trial| {
-        0.6 + 0.02 * ((task as u32 * 7 + trial) % 5) as f64
-    });
-    let worse = runs(12, 3, |task, trial| {
-        0.4 + 0.02 * ((task as u32 * 5 + trial) % 5) as f64
-    });
-    let alike = runs(12, 3, |task, trial| {
-        0.6 + 0.02 * ((task as u32 * 3 + trial) % 5) as f64
-    });
+    let before = runs(12, 3, |task, trial| 0.6 + wobble(task * 7, trial));
+    let worse = runs(12, 3, |task, trial| 0.4 + wobble(task * 5, trial));
+    let alike = runs(12, 3, |task, trial| 0.6 + wobble(task * 3, trial));
     assert_eq!(ruling(&before, &worse, "score<-0.05"), Ruling::Broken);
     assert_eq!(ruling(&before, &worse, "score<-0.5"), Ruling::Holds);
     assert_eq!(ruling(&before, &alike, "score<-0.05"), Ruling::Holds);
@@ -502,7 +501,7 @@ fn a_baseline_comes_back_as_it_was_saved_and_a_broken_one_is_refused() {
         baseline.save(folder, Overwrite::Never),
         Err(BaselineError::Exists { .. })
     ));
-    assert_eq!(Baseline::list(folder), [baseline.clone()]);
+    assert_eq!(Baseline::list(folder), std::slice::from_ref(&baseline));
     let mut wrong = baseline;
     wrong.trials.trials[0].agent = 99;
     wrong.save(folder, Overwrite::Replace).unwrap();
@@ -518,12 +517,8 @@ fn a_baseline_comes_back_as_it_was_saved_and_a_broken_one_is_refused() {
 
 #[test]
 fn a_comparison_reads_well() {
-    let before = runs(12, 3, |task, trial| {
-        0.6 + 0.02 * ((task as u32 * 7 + trial) % 5) as f64
-    });
-    let worse = runs(12, 3, |task, trial| {
-        0.4 + 0.02 * ((task as u32 * 5 + trial) % 5) as f64
-    });
+    let before = runs(12, 3, |task, trial| 0.6 + wobble(task * 7, trial));
+    let worse = runs(12, 3, |task, trial| 0.4 + wobble(task * 5, trial));
     let versus = duel(&before, &worse, Basis::default());
     let rules = gate(
         &[rule("score<-0.05"), rule("time>+10%")],
