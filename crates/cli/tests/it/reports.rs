@@ -1,5 +1,7 @@
 //! Reports, comparisons and baselines of runs on disk; the page in a real Chromium.
 
+use std::io::Write;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
@@ -91,7 +93,7 @@ fn make_run(context: &TestContext, name: &str, trials: &[Made]) -> Utf8PathBuf {
 const TASKS: [&str; 8] = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"];
 
 /// Eight tasks with two trials each, that score about so much.
-fn scores_about<'a>(agent: &'a str, level: f64, cost: f64) -> Vec<Made<'a>> {
+fn scores_about(agent: &str, level: f64, cost: f64) -> Vec<Made<'_>> {
     let mut trials = Vec::new();
     for (place, task) in TASKS.into_iter().enumerate() {
         for trial in [1, 2] {
@@ -466,7 +468,6 @@ fn browser(test: &str) -> Option<&'static Utf8Path> {
             std::env::var_os("CI").is_none(),
             "Chromium is not installed"
         );
-        use std::io::Write;
         // Past the capture of the test harness: whoever runs the tests shall see it.
         let _ = writeln!(std::io::stdout(), "SKIPPED {test}: there is no Chromium");
     }
