@@ -11,6 +11,7 @@ mod body;
 mod budget;
 mod calllog;
 mod cassette;
+mod client;
 mod connect;
 mod decode;
 mod dial;
@@ -41,6 +42,7 @@ mod wire;
 
 pub use budget::{Budget, Exhausted, Limits};
 pub use cassette::{CassetteReport, CassetteSpec, Difference, Miss, OnMiss, Pace};
+pub use client::{Client, Outgoing, Reply};
 pub use error::GatewayError;
 pub use faults::{Fault, Faults};
 pub use gateway::{Gateway, GatewayConfig, SocketGuard, Status};

@@ -14,6 +14,7 @@ pub mod evaluate;
 pub mod event;
 mod git;
 mod glob;
+pub mod hook;
 pub mod host;
 pub mod log;
 pub mod models;

@@ -58,7 +58,7 @@ const PROVIDERS: [Known; 3] = [
 /// The gateway of a run.
 #[derive(Debug)]
 pub struct Models {
-    gateway: Gateway,
+    gateway: Arc<Gateway>,
     settings: GatewaySettings,
     /// What all trials may spend together.
     shared: Vec<Arc<Budget>>,
@@ -156,7 +156,7 @@ impl Models {
             ..Limits::default()
         });
         Ok(Some(Models {
-            gateway,
+            gateway: Arc::new(gateway),
             shared: run_limit
                 .map(|limits| Arc::new(Budget::new(limits)))
                 .into_iter()
@@ -164,6 +164,37 @@ impl Models {
             settings: settings.clone(),
             secrets,
         }))
+    }
+
+    /// A gateway for judges that ask a model themselves, for a run whose agents need none.
+    pub fn start_for_judges(env: &BTreeMap<String, String>) -> Result<Models, GatewayError> {
+        let execution = Execution {
+            gateway: Some(GatewaySettings::default()),
+            ..Execution::default()
+        };
+        let started = Models::start(&execution, env)?;
+        Ok(started.expect("a gateway was asked for"))
+    }
+
+    /// The same gateway for judges: what agents may spend and ask for does not bind them. What
+    /// all trials may spend together does.
+    #[must_use]
+    pub fn for_judges(&self) -> Models {
+        Models {
+            gateway: Arc::clone(&self.gateway),
+            settings: GatewaySettings {
+                tapes: self.settings.tapes.clone(),
+                ..GatewaySettings::default()
+            },
+            shared: self.shared.clone(),
+            secrets: self.secrets.clone(),
+        }
+    }
+
+    /// Whether calls are recorded or played back, so that the same question has to be asked in
+    /// the same words.
+    pub fn has_tapes(&self) -> bool {
+        self.settings.tapes.is_some()
     }
 
     /// A way to the models for one trial, and to the hosts of `allow_hosts`. Inside a container it

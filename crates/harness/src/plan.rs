@@ -73,6 +73,14 @@ impl TrialPlan {
         Ok(TrialPlan::of(Arc::clone(task), adapter, agent))
     }
 
+    /// Work that is done already, as a trial in which nobody works.
+    pub fn of_existing(task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
+        Ok(TrialPlan {
+            name: "existing".to_owned(),
+            ..TrialPlan::built_in("null", task)?
+        })
+    }
+
     fn of(task: Arc<Task>, adapter: &'static dyn Adapter, agent: Box<dyn Agent>) -> TrialPlan {
         TrialPlan {
             task,

@@ -1,14 +1,19 @@
 //! Runs the trials of one invocation, one after the other, and sums them up.
 
+use std::collections::BTreeMap;
+
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_gateway::GatewayError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::Execution,
     control::Control,
+    evaluate::Evaluator,
     event::{Listener, RunEvent},
     host::Host,
+    models::Models,
     plan::TrialPlan,
     sandbox::Sandbox,
     store::{self, EventWriter, Record, RunDir, StoreError, TrialStatus},
@@ -16,6 +21,9 @@ use crate::{
     trial::{self, TrialError},
     usage::{Usage, Usd},
 };
+
+/// The folder beside runs in which answers of judges are kept.
+pub(crate) const CACHE: &str = "cache";
 
 /// What to run, and where it goes.
 pub struct Run<'a> {
@@ -124,6 +132,8 @@ impl Run<'_> {
         let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path)
             .await
             .map_err(TrialError::Sandbox)?;
+        let judges = judges(self.plans, &self.host.env)?;
+        let cache = run_dir.path.parent().unwrap_or(&run_dir.path).join(CACHE);
         let mut trials = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
             let cancel = self.control.token(number, cancel);
@@ -144,6 +154,8 @@ impl Run<'_> {
                 host: self.host,
                 sandbox: &sandbox,
                 models: None,
+                judges: judges.as_ref(),
+                cache: &cache,
                 run_id: &run_dir.id,
                 folder: &folder,
                 listener: &listener,
@@ -213,6 +225,16 @@ impl Run<'_> {
             }),
         }
     }
+}
+
+/// The gateway of judges that ask models themselves, when a task has such a judge.
+pub(crate) fn judges(
+    plans: &[TrialPlan],
+    env: &BTreeMap<String, String>,
+) -> Result<Option<Models>, GatewayError> {
+    let mut evaluators = plans.iter().flat_map(|plan| plan.task.evaluators.iter());
+    let is_wanted = evaluators.any(Evaluator::asks_models);
+    is_wanted.then(|| Models::start_for_judges(env)).transpose()
 }
 
 pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {

@@ -20,7 +20,7 @@ use crate::{
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
     providers::{Providers, Turn, pause},
-    runner::{FailedStart, RunSummary, TrialSummary, overall, summary},
+    runner::{CACHE, FailedStart, RunSummary, TrialSummary, judges, overall, summary},
     sandbox::{Sandbox, docker::EngineError},
     store::{self, EventWriter, Meta, Record, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
@@ -221,6 +221,11 @@ impl SuiteRun<'_> {
         let stopped = Stopped::default();
         let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path).await?;
         let models = Models::start(self.execution, &self.host.env)?;
+        let judges = match &models {
+            Some(models) => Some(models.for_judges()),
+            None => judges(&self.plan.trials, &self.host.env)?,
+        };
+        let cache = self.results_dir.join(CACHE);
         let providers = Providers::new(self.execution.providers.clone());
         let slots = Semaphore::new(self.parallel);
         let events = EventWriter::start().map_err(|source| StoreError {
@@ -239,6 +244,8 @@ impl SuiteRun<'_> {
                 stopped: &stopped,
                 sandbox: &sandbox,
                 models: models.as_ref(),
+                judges: judges.as_ref(),
+                cache: &cache,
                 providers: &providers,
                 slots: &slots,
                 events: &events,
@@ -329,6 +336,8 @@ struct Job<'a> {
     stopped: &'a Stopped,
     sandbox: &'a Sandbox,
     models: Option<&'a Models>,
+    judges: Option<&'a Models>,
+    cache: &'a Utf8Path,
     providers: &'a Providers,
     slots: &'a Semaphore,
     events: &'a EventWriter,
@@ -412,6 +421,8 @@ impl Job<'_> {
             host: self.run.host,
             sandbox: self.sandbox,
             models: self.models,
+            judges: self.judges,
+            cache: self.cache,
             run_id: &self.run_dir.id,
             folder,
             listener: &listener,

@@ -375,8 +375,60 @@ impl Workspace {
                 fs::remove_file(&index)?;
                 Ok(tree)
             }
+            Reference::Folder(folder) => {
+                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
+                let git = git
+                    .with_files(folder)
+                    .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+                git.run(["add", "--all"]).await?;
+                let tree = git.line(["write-tree"]).await?;
+                fs::remove_file(&index)?;
+                Ok(tree)
+            }
             Reference::Script(_) => Err(WorkspaceError::NoTree),
         }
+    }
+
+    /// The difference between two trees as text, for eyes: what is binary is only named.
+    pub async fn text_between(&self, one: &str, other: &str) -> Result<Vec<u8>, WorkspaceError> {
+        let diff = [
+            "diff",
+            "--find-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            one,
+            other,
+        ];
+        Ok(self.git.run(diff).await?)
+    }
+
+    /// A file of a tree; `None` when there is none of this name.
+    pub async fn file_at(&self, tree: &str, path: &str) -> Option<Vec<u8>> {
+        let path = path.trim_start_matches("./");
+        let object = format!("{tree}:{path}");
+        let is_file = self.git.line(["cat-file", "-t", &object]).await;
+        if is_file.ok()? != "blob" {
+            return None;
+        }
+        self.git.run(["cat-file", "blob", &object]).await.ok()
+    }
+
+    /// Put the files of `folder` in the place of those of the base: what is judged is there already.
+    pub fn take_over(&self, folder: &Utf8Path) -> std::io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let path = entry?.path();
+            if path.file_name().is_some_and(|name| name == ".git") {
+                continue;
+            }
+            if path.symlink_metadata()?.is_dir() {
+                tree::remove(&path)?;
+            } else {
+                fs::remove_file(&path)?;
+            }
+        }
+        let own = folder.join(".git");
+        let keep = |path: &std::path::Path| path != own.as_std_path();
+        tree::copy_where(folder.as_std_path(), self.path.as_std_path(), &keep)
     }
 
     /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.

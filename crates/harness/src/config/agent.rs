@@ -131,7 +131,7 @@ pub(super) enum Backend {
 }
 
 /// Read the section `node`, which stands under a key at `key`.
-pub(super) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
+pub(crate) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
     let written: AgentAsWritten = node.read().map_err(|mut fault| {
         // The whole section is known by its key.
         if fault.span == node.span {

@@ -195,15 +195,7 @@ fn config_of(node: &Node) -> Result<Node, Fault> {
     }
 }
 
-/// Names that mean something, but not here yet, are refused as such.
 fn check_name(name: &str, span: Span) -> Result<(), Fault> {
-    let judge = name
-        .strip_prefix("agentic-judge")
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']));
-    if judge {
-        return Err(Fault::new(span, format!("`{name}` is not supported yet"))
-            .with_hint("remove it from `evaluators`"));
-    }
     if name.is_empty() {
         return Err(Fault::new(span, "the evaluator's name is empty"));
     }

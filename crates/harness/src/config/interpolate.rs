@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     error::Fault,
+    hooks,
     node::{Node, Span, Value},
     parse::MAX_FILE_BYTES,
 };
@@ -96,9 +97,36 @@ fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Fil
             }
         }
         Value::Map(entries) => {
-            for (_, _, item) in entries {
+            for (_, key, item) in entries {
+                if hooks::KEYS.contains(&key.as_str()) {
+                    keep(item, variables);
+                }
                 walk(item, text, variables, filled);
             }
+        }
+        _ => {}
+    }
+}
+
+/// What a hook is told when it runs stays for it, unless it is set here.
+fn keep(node: &mut Node, variables: &Variables<'_>) {
+    match &mut node.value {
+        Value::String(value) => {
+            for name in hooks::VARIABLES {
+                let written = format!("${{{name}}}");
+                if variables.get(name).is_none() && value.contains(&written) {
+                    // A doubled dollar is the text itself.
+                    *value = value
+                        .replace(&format!("${written}"), &written)
+                        .replace(&written, &format!("${written}"));
+                }
+            }
+        }
+        Value::List(items) => items.iter_mut().for_each(|item| keep(item, variables)),
+        Value::Map(entries) => {
+            entries
+                .iter_mut()
+                .for_each(|(_, _, item)| keep(item, variables));
         }
         _ => {}
     }

@@ -4,8 +4,10 @@
 mod agent;
 mod de;
 mod error;
+mod eval;
 mod evaluator;
 mod execution;
+mod hooks;
 mod interpolate;
 mod node;
 mod parse;
@@ -25,15 +27,17 @@ mod tests;
 mod thunderdome;
 mod toml;
 
+pub(crate) use agent::read as read_agent;
 pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};
+pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
 pub use execution::{
     Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, TapeMode, Tapes, read_script,
 };
 pub(crate) use interpolate::Variables;
 pub use node::{Node, Span, Value};
-pub(crate) use paths::absolute;
+pub(crate) use paths::{absolute, file_beside};
 pub(crate) use prompt::read_prompt_file;
 pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,

@@ -4,6 +4,7 @@
 mod command;
 mod expected_diff;
 mod git_diff;
+mod judge;
 pub mod reports;
 pub mod reward;
 pub(crate) mod shell;
@@ -24,13 +25,14 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{EvaluatorSpec, Fault},
+    config::{EvaluatorSpec, Fault, PromptSource},
     host::Host,
+    models::Models,
     sandbox::{
         Access, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Network},
     },
-    task::{Environment, Install, Reference, Verifier},
+    task::{Environment, Files, Install, Reference, Task, Verifier},
     tree,
     workspace::{Change, Workspace},
 };
@@ -53,10 +55,11 @@ enum Kind {
     Command(command::Settings),
     ExpectedDiff(expected_diff::Settings),
     Verifier(Arc<Verifier>),
+    Judge(Box<judge::Settings>),
 }
 
 /// The names of all evaluators and what each is for.
-pub const EVALUATORS: [(&str, &str); 3] = [
+pub const EVALUATORS: [(&str, &str); 5] = [
     (
         "git-diff",
         "measures the change and checks its size and spread",
@@ -68,6 +71,14 @@ pub const EVALUATORS: [(&str, &str); 3] = [
     (
         "expected-diff",
         "compares the change with that of the reference solution",
+    ),
+    (
+        "agentic-judge",
+        "an agent or a model judges by criteria, each of which has to hold",
+    ),
+    (
+        "rubric",
+        "an agent or a model judges by weighted criteria with anchors",
     ),
 ];
 
@@ -152,8 +163,47 @@ pub struct Judging<'a> {
     pub environment: Option<&'a Environment>,
     /// The machine.
     pub host: &'a Host,
+    /// What judges need beside.
+    pub desk: Desk<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
+}
+
+/// What judges that are agents or models need.
+pub struct Desk<'a> {
+    /// What the task is about.
+    pub about: About,
+    /// How agents reach models, which judges that are agents do as well.
+    pub models: Option<&'a Models>,
+    /// The gateway that judges ask models through.
+    pub judges: Option<&'a Models>,
+    /// Where answers are kept from run to run.
+    pub cache: &'a Utf8Path,
+    /// The id of the run.
+    pub run_id: &'a str,
+}
+
+/// What a task is about, for a judge.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its description.
+    pub description: String,
+    /// What agents are asked; `None` when that is nowhere written.
+    pub prompt: Option<PromptSource>,
+}
+
+impl About {
+    /// Of a task.
+    pub fn of(task: &Task) -> About {
+        About {
+            description: task.description.clone(),
+            prompt: match task.files {
+                // There was no agent, and its description is all that there is.
+                Files::Existing { .. } => None,
+                _ => task.prompt().ok(),
+            },
+        }
+    }
 }
 
 impl Judging<'_> {
@@ -201,6 +251,10 @@ impl Evaluator {
             "git-diff" => Kind::GitDiff(spec.config.read()?),
             "command" => Kind::Command(command::Settings::read(spec, folder)?),
             "expected-diff" => Kind::ExpectedDiff(expected_diff::Settings::read(spec)?),
+            name if judge::rule_of(name).is_some() => {
+                let rule = judge::rule_of(name).unwrap_or(judge::Rule::Every);
+                Kind::Judge(Box::new(judge::Settings::read(spec, folder, rule)?))
+            }
             _ => return Err(spec.unknown(&EVALUATORS.map(|(name, _)| name))),
         };
         Ok(Evaluator {
@@ -246,11 +300,16 @@ impl Evaluator {
         }
     }
 
+    /// Whether it asks a model itself, for which there has to be a gateway.
+    pub fn asks_models(&self) -> bool {
+        matches!(&self.kind, Kind::Judge(settings) if settings.asks_models())
+    }
+
     /// Judge. What goes wrong on the way is a verdict too.
     pub async fn judge(&self, judging: &Judging<'_>, number: usize) -> Verdict {
         let started = Instant::now();
         let place = Place {
-            folder: format!("evaluators/{}-{number}", self.name),
+            folder: format!("evaluators/{}-{number}", self.name.replace([':', '/'], "-")),
             number,
         };
         let found = match &self.kind {
@@ -258,6 +317,7 @@ impl Evaluator {
             Kind::Command(settings) => command::judge(settings, judging, &place).await,
             Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging).await,
             Kind::Verifier(verifier) => verifier::judge(verifier, judging, &place).await,
+            Kind::Judge(settings) => judge::judge(settings, judging, &place).await,
         };
         let mut verdict = match found {
             Ok(finding) => self.verdict(finding),

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     config::ResourceLimits,
     evaluate::{Size, Verdict},
+    hook::HookRecord,
     models::GatewayRecord,
     outcome::{EndedBy, Ending, Outcome},
     session::{Counts, LogError},
@@ -78,6 +79,9 @@ pub struct Record {
     pub sidecar: Option<Sidecar>,
     /// What the evaluators said.
     pub verdicts: Vec<Verdict>,
+    /// What the hooks of the test case did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRecord>,
     /// What went wrong.
     pub errors: Vec<LogError>,
     /// What was noticed and is no error.

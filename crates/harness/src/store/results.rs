@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{LOG_FILE, Record, TrialStatus};
 use crate::{
     evaluate::{Verdict, VerdictStatus},
+    hook::HookRecord,
     outcome::{Outcome, Status},
 };
 
@@ -24,6 +25,9 @@ pub struct Results {
     pub evaluators: Vec<Verdict>,
     /// The whole.
     pub summary: Summary,
+    /// What the hooks of the test case did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRecord>,
     /// Where things are, below the artifacts folder.
     pub artifacts: Artifacts,
 }
@@ -110,6 +114,17 @@ pub enum OverallStatus {
     Partial,
 }
 
+impl OverallStatus {
+    /// The word used in files and for hooks.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OverallStatus::Passed => "passed",
+            OverallStatus::Failed => "failed",
+            OverallStatus::Partial => "partial",
+        }
+    }
+}
+
 /// Where things are.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Artifacts {
@@ -165,6 +180,7 @@ impl Results {
                     TrialStatus::Error | TrialStatus::Interrupted => OverallStatus::Partial,
                 },
             },
+            hooks: record.hooks.clone(),
             artifacts: Artifacts {
                 agent_log: LOG_FILE.to_owned(),
                 reports: Vec::new(),

@@ -15,6 +15,7 @@ use crate::{
         read_prompt_file,
     },
     evaluate::Evaluator,
+    hook::Hooks,
     tree,
 };
 
@@ -75,6 +76,7 @@ pub fn load(
         files: Files::Image(Box::new(environment)),
         install: None,
         evaluators: vec![Evaluator::of_verifier(verifier)].into(),
+        hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: config::absolute(folder),
         config_hash: hash.map_err(|error| ConfigError::unreadable(folder, &error))?,

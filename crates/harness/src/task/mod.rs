@@ -4,6 +4,7 @@
 
 pub mod case;
 mod dockerfile;
+pub mod existing;
 pub mod find;
 pub mod harbor;
 mod harbor_reader;
@@ -23,6 +24,7 @@ pub use self::recipe::Recipe;
 use crate::{
     config::{AgentSpec, ConfigError, OutputLimits, PromptSource, Repo, Source},
     evaluate::Evaluator,
+    hook::Hooks,
 };
 
 /// What is asked and how it is judged.
@@ -50,6 +52,8 @@ pub struct Task {
     pub install: Option<Arc<Install>>,
     /// How the work is judged; at least one.
     pub evaluators: Arc<[Evaluator]>,
+    /// What is done before the agent starts and after the work is judged.
+    pub hooks: Hooks,
     /// Where single runs of it go, when it says so.
     pub run_folder: RunFolder,
     /// The folder that its paths start from.
@@ -88,6 +92,8 @@ pub enum Reference {
     Branch(String),
     /// A patch file.
     Patch(Utf8PathBuf),
+    /// A folder that holds all files as they should be.
+    Folder(Utf8PathBuf),
     /// A script in a folder of its own.
     Script(Solution),
 }
@@ -126,6 +132,14 @@ pub enum Files {
     },
     /// What the environment's image holds in its working directory.
     Image(Box<Environment>),
+    /// A directory with work that is done already: it is copied, and never touched.
+    Existing {
+        /// The directory.
+        directory: Utf8PathBuf,
+        /// What its work is compared with: a branch, tag or commit; its HEAD when none is named,
+        /// and nothing when it is no git repository.
+        base: Option<String>,
+    },
 }
 
 /// The container that a task is done in.
@@ -302,7 +316,7 @@ impl Task {
     pub fn environment(&self) -> Option<&Environment> {
         match &self.files {
             Files::Image(environment) => Some(environment),
-            Files::Repo { .. } => None,
+            Files::Repo { .. } | Files::Existing { .. } => None,
         }
     }
 
@@ -316,6 +330,7 @@ impl Task {
         match &self.files {
             Files::Repo { repo, .. } => repo.to_string(),
             Files::Image(_) => self.folder.to_string(),
+            Files::Existing { directory, .. } => directory.to_string(),
         }
     }
 
@@ -323,6 +338,7 @@ impl Task {
     pub fn branch(&self) -> Option<&str> {
         match &self.files {
             Files::Repo { branch, .. } => branch.as_deref(),
+            Files::Existing { base, .. } => base.as_deref(),
             Files::Image(_) => None,
         }
     }

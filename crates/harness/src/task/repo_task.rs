@@ -11,6 +11,7 @@ use super::{Asks, Files, Install, Reference, RunFolder, Task, TaskKind, TaskLimi
 use crate::{
     config::{Fault, Node, OutputLimits, PromptSource, Repo, Source, revision_problem},
     evaluate::{Evaluator, RepoCommand},
+    hook::Hooks,
 };
 
 /// The prompt, in the repo's root.
@@ -162,6 +163,7 @@ fn task(
         },
         install: install.map(Arc::new),
         evaluators,
+        hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: folder.to_owned(),
         config_hash: source.hash(),

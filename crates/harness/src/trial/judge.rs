@@ -2,7 +2,7 @@
 
 use super::{Ran, Trial, chain};
 use crate::{
-    evaluate::{Judging, Verdict, VerdictStatus},
+    evaluate::{About, Desk, Judging, Verdict, VerdictStatus},
     event::{Phase, RunEvent},
     outcome::Outcome,
     session::LogError,
@@ -53,6 +53,13 @@ impl Trial<'_> {
                         workdir: &workdir,
                         environment: self.plan.task.environment(),
                         host: self.context.host,
+                        desk: Desk {
+                            about: About::of(&self.plan.task),
+                            models: self.context.models,
+                            judges: self.context.judges,
+                            cache: self.context.cache,
+                            run_id: self.context.run_id,
+                        },
                         cancel: self.context.cancel,
                     };
                     evaluator.judge(&judging, number + 1).await

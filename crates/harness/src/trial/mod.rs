@@ -1,6 +1,7 @@
 //! One trial, top to bottom: prepare, run, compare, judge, record.
 
 mod container;
+mod hooks;
 mod judge;
 mod prepare;
 mod run;
@@ -12,6 +13,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
+use proctor_gateway::GatewayError;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +49,10 @@ pub struct Context<'a> {
     pub sandbox: &'a Sandbox,
     /// How agents reach models; `None` when they do so by themselves.
     pub models: Option<&'a Models>,
+    /// The gateway that judges ask models through; `None` when none does.
+    pub judges: Option<&'a Models>,
+    /// Where answers of judges are kept from run to run.
+    pub cache: &'a Utf8Path,
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's own folder in the run's.
@@ -97,6 +103,9 @@ pub enum TrialError {
     /// There is nowhere to run.
     #[error(transparent)]
     Sandbox(EngineError),
+    /// There is no way to the models that judges ask.
+    #[error("the gateway could not be started")]
+    Gateway(#[from] GatewayError),
     /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
     Folder(StoreError),
@@ -127,7 +136,10 @@ impl TrialError {
 
     /// Whether the input is to blame, and nothing was run.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, TrialError::Store(_) | TrialError::Sandbox(_))
+        !matches!(
+            self,
+            TrialError::Store(_) | TrialError::Sandbox(_) | TrialError::Gateway(_)
+        )
     }
 }
 
@@ -149,7 +161,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
     };
     trial.judge(&ran).await;
     trial.leave().await;
-    trial.end(&ran)
+    trial.end(&ran).await
 }
 
 fn interrupted() -> NotRun {
@@ -242,7 +254,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Write everything down and clean up.
-    fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
+    async fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
                 Outcome::Interrupted
@@ -276,12 +288,22 @@ impl<'a> Trial<'a> {
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
         record.duration_ms = Some(millis(self.clock.elapsed()));
-        let results = Results::of(record, test_case(self.plan, record), exit_code);
-        let kept = store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results);
-        self.note_lost(kept);
+        let results = self.write_results(exit_code);
+        self.post_evaluation(&results).await;
+        if !self.record.hooks.is_empty() {
+            self.write_results(exit_code);
+        }
         self.write_record()?;
         (self.context.listener)(&RunEvent::TrialEnded(&self.record));
         Ok(self.record)
+    }
+
+    fn write_results(&mut self, exit_code: Option<i32>) -> Results {
+        let test_case = test_case(self.plan, &self.record);
+        let results = Results::of(&self.record, test_case, exit_code);
+        let kept = store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results);
+        self.note_lost(kept);
+        results
     }
 
     fn note_lost(&mut self, kept: Result<(), StoreError>) {
@@ -429,6 +451,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         diff: None,
         sidecar: None,
         verdicts: Vec::new(),
+        hooks: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),
         host: store::HostRecord::this(),

@@ -60,6 +60,7 @@ impl Trial<'_> {
         let env = self.environment(&area, image.as_ref())?;
         self.authenticate(installed.as_ref(), &env, &area).await?;
         let path = self.make_workspace(&area, image.as_ref()).await?;
+        self.pre_execution(&area, &path).await?;
         let prompt = self.prompt(&path)?;
         let reference = self.reference(&area).await?;
         let definitions = self.definitions(&path);

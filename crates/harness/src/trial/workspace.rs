@@ -36,6 +36,9 @@ impl Trial<'_> {
                 let revision = commit.as_deref().or(branch.as_deref());
                 self.open_repo(repo, revision).await?
             }
+            Files::Existing { directory, base } => {
+                self.open_existing(directory, base.as_deref()).await?
+            }
             Files::Image(environment) => match image {
                 None => self.lay_out(environment)?,
                 Some(image) => {
@@ -51,6 +54,9 @@ impl Trial<'_> {
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
         made.leave_out(self.plan.agent.litter())?;
+        if let Files::Existing { directory, .. } = &task.files {
+            made.take_over(directory)?;
+        }
         if let (Some(image), Files::Repo { .. }) = (image, &task.files) {
             self.enter(image, area, Some(&path)).await?;
             self.hand_over(area, &path).await?;
@@ -76,6 +82,22 @@ impl Trial<'_> {
             self.record.notes.push(note.to_owned());
         }
         Ok(source)
+    }
+
+    /// What the work in a directory is compared with.
+    async fn open_existing(
+        &self,
+        directory: &Utf8Path,
+        base: Option<&str>,
+    ) -> Result<Source, NotRun> {
+        if base.is_none() && !directory.join(".git").exists() {
+            let path = self.private.join("nothing");
+            fs_err::create_dir_all(&path)?;
+            return Ok(Source::Folder { path });
+        }
+        let repo = Repo::Path(directory.to_owned());
+        let opened = Source::open(&repo, base, self.context.host, &self.private).await;
+        opened.map_err(|error| self.source_failed(error))
     }
 
     /// What the task's Dockerfile copies into its working directory.
