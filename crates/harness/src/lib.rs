@@ -24,6 +24,7 @@ pub mod providers;
 pub mod runner;
 pub mod runs;
 pub mod sandbox;
+pub mod score;
 pub mod session;
 mod shuffle;
 pub mod sidecar;

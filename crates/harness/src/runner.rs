@@ -103,6 +103,8 @@ pub struct TrialSummary {
     pub outcome: crate::outcome::Outcome,
     /// The verdict.
     pub status: TrialStatus,
+    /// What its work is worth, from 0 to 1; null when nothing can be said of it.
+    pub score: Option<f64>,
     /// The path of its record.
     pub record: Utf8PathBuf,
     /// What it used; null when unknown.
@@ -244,6 +246,7 @@ pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
         trial: record.trial,
         outcome: record.outcome,
         status: record.status,
+        score: record.score.as_ref().map(|score| score.value),
         record: folder.join("artifacts").join(store::RECORD_FILE),
         usage: record.usage.clone(),
         cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),

@@ -5,6 +5,7 @@ use std::{fmt::Write, io};
 use proctor_harness::{
     evaluate::{Verdict, VerdictStatus},
     runner::{RunSummary, TrialSummary},
+    score::Score,
     store::{Record, TrialStatus},
     usage::{Usage, UsageSource, Usd},
 };
@@ -115,6 +116,9 @@ fn one(record: &Record, path: &str) -> String {
             ),
         );
     }
+    if let Some(score) = &record.score {
+        row("score", &worth(score));
+    }
     for verdict in &record.verdicts {
         row(
             &verdict.evaluator,
@@ -139,6 +143,16 @@ fn one(record: &Record, path: &str) -> String {
     }
     row("record", path);
     format!("{} {}\n{text}", badge(record.status), record.task.name)
+}
+
+/// A score, and what it hides: what the work of an agent that did not complete is worth.
+fn worth(score: &Score) -> String {
+    match score.judged {
+        Some(judged) if judged > score.value => {
+            format!("{:.2} (what it left is worth {judged:.2})", score.value)
+        }
+        _ => format!("{:.2}", score.value),
+    }
 }
 
 fn agent(record: &Record) -> String {

@@ -298,6 +298,7 @@ impl Bench<'_> {
             } else {
                 VerdictStatus::Failed
             },
+            score: None,
             message,
             metrics: Map::from_iter([("exit_code".to_owned(), json!(code))]),
             assertions: None,

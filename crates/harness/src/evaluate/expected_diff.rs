@@ -102,6 +102,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
         } else {
             VerdictStatus::Failed
         },
+        score: Some(similarity),
         message: format!(
             "{:.0} % of the reference's change (wanted: {:.0} %), {} of {} files the same",
             similarity * 100.0,

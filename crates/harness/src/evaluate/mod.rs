@@ -45,6 +45,8 @@ const JUDGE: u32 = 1001;
 pub struct Evaluator {
     /// The name in the test case.
     pub name: String,
+    /// How much it counts in the trial's score.
+    weight: f64,
     kind: Kind,
 }
 
@@ -89,6 +91,14 @@ pub struct Verdict {
     pub evaluator: String,
     /// What it found.
     pub status: VerdictStatus,
+    /// How good the work is, from 0 to 1; null when it only says passed or failed.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub score: Option<f64>,
+    /// How much it counts in the trial's score; 0 for what only measures.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0.0))]
+    pub weight: f64,
     /// What it measured.
     pub metrics: Map<String, Value>,
     /// The finding in one line.
@@ -106,6 +116,11 @@ pub struct Verdict {
     /// Why no verdict was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<VerdictError>,
+}
+
+/// What an evaluator counts when nothing is said.
+fn one() -> f64 {
+    1.0
 }
 
 /// What an evaluator found.
@@ -238,6 +253,7 @@ impl Judging<'_> {
 /// A verdict before it has a name and a time.
 struct Finding {
     status: VerdictStatus,
+    score: Option<f64>,
     message: String,
     metrics: Map<String, Value>,
     assertions: Option<Map<String, Value>>,
@@ -257,8 +273,19 @@ impl Evaluator {
             }
             _ => return Err(spec.unknown(&EVALUATORS.map(|(name, _)| name))),
         };
+        let is_measure = matches!(&kind, Kind::GitDiff(settings) if !settings.decides());
+        let weight = match (spec.weight, is_measure) {
+            (Some((_, span)), true) => {
+                let message = "`weight` has no effect: without `assertions` nothing is decided";
+                return Err(Fault::new(span, message));
+            }
+            (Some((weight, _)), false) => weight,
+            (None, true) => 0.0,
+            (None, false) => one(),
+        };
         Ok(Evaluator {
             name: spec.name.clone(),
+            weight,
             kind,
         })
     }
@@ -267,6 +294,7 @@ impl Evaluator {
     pub fn of_verifier(verifier: Verifier) -> Evaluator {
         Evaluator {
             name: "verifier".to_owned(),
+            weight: one(),
             kind: Kind::Verifier(Arc::new(verifier)),
         }
     }
@@ -288,6 +316,7 @@ impl Evaluator {
         settings.before = install.into_iter().chain(build).collect();
         Evaluator {
             name: name.to_owned(),
+            weight: one(),
             kind: Kind::Command(settings),
         }
     }
@@ -336,6 +365,8 @@ impl Evaluator {
         Verdict {
             evaluator: self.name.clone(),
             status: finding.status,
+            score: finding.score,
+            weight: self.weight,
             metrics: finding.metrics,
             message: finding.message,
             duration_ms: 0,
@@ -349,6 +380,7 @@ impl Evaluator {
     fn without_finding(&self, status: VerdictStatus, message: &str) -> Verdict {
         let mut verdict = self.verdict(Finding {
             status,
+            score: None,
             message: message.to_owned(),
             metrics: Map::new(),
             assertions: None,

@@ -174,6 +174,8 @@ fn conclude(
         } else {
             VerdictStatus::Failed
         },
+        // Harbor bounds rewards neither way.
+        score: Some(rewards.reward.clamp(0.0, 1.0)),
         message: if passed {
             format!("reward {}", rewards.reward)
         } else {

@@ -16,6 +16,7 @@ use crate::{
     hook::HookRecord,
     models::GatewayRecord,
     outcome::{EndedBy, Ending, Outcome},
+    score::Score,
     session::{Counts, LogError},
     sidecar::Sidecar,
     task::TaskKind,
@@ -39,6 +40,9 @@ pub struct Record {
     pub outcome: Outcome,
     /// The trial's verdict as a whole.
     pub status: TrialStatus,
+    /// What the work is worth; null when nothing can be said of it.
+    #[serde(default)]
+    pub score: Option<Score>,
     /// The contender.
     pub agent: AgentRecord,
     /// What was asked.

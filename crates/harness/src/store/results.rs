@@ -98,6 +98,9 @@ pub struct Summary {
     pub skipped: usize,
     /// How many broke.
     pub errors: usize,
+    /// What the work is worth, from 0 to 1; null when nothing can be said of it.
+    #[serde(default)]
+    pub score: Option<f64>,
     /// The verdict on the trial: the agent's own failure makes it fail.
     pub overall_status: OverallStatus,
 }
@@ -174,6 +177,7 @@ impl Results {
                 failed: count(VerdictStatus::Failed),
                 skipped: count(VerdictStatus::Skipped),
                 errors: count(VerdictStatus::Error),
+                score: record.score.as_ref().map(|score| score.value),
                 overall_status: match record.status {
                     TrialStatus::Passed => OverallStatus::Passed,
                     TrialStatus::Failed => OverallStatus::Failed,

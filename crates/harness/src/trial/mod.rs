@@ -29,6 +29,7 @@ use crate::{
     outcome::{Ending, Outcome},
     plan::TrialPlan,
     sandbox::{Room, Sandbox, docker::EngineError},
+    score::Score,
     session::{Conclusion, Counts, LogError},
     socket::Socket,
     source::SourceError,
@@ -268,6 +269,7 @@ impl<'a> Trial<'a> {
             &record.verdicts,
             self.context.cancel.is_cancelled(),
         );
+        record.score = Score::of(outcome, record.status, &record.verdicts);
         record.usage.clone_from(&ran.conclusion.usage);
         record.session_id.clone_from(&ran.conclusion.session_id);
         record.turns = ran.conclusion.turns;
@@ -416,6 +418,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         trial: plan.number,
         outcome: Outcome::Interrupted,
         status: TrialStatus::Interrupted,
+        score: None,
         agent: store::AgentRecord {
             name: plan.name.clone(),
             kind: plan.adapter.name().to_owned(),
