@@ -23,6 +23,8 @@ pub struct Args {
 pub enum Command {
     /// Run test cases or a suite: agents work on repos, evaluators judge the results
     Run(Box<RunArgs>),
+    /// Judge work that is done already, in a directory that is not touched
+    Eval(EvalArgs),
     /// Check test cases and suites without running anything
     Validate(ValidateArgs),
     /// Write a test case to start from
@@ -78,6 +80,23 @@ pub struct RunArgs {
     pub view: ViewArgs,
     #[command(flatten)]
     pub suite: SuiteArgs,
+}
+
+/// `proctor eval`.
+#[derive(Debug, Parser)]
+pub struct EvalArgs {
+    /// What is judged and how: `name`, `description`, `directory`, `evaluators`
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Utf8PathBuf,
+    /// The directory with the work, whatever the file says
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<Utf8PathBuf>,
+    /// Print one JSON object on standard output when all is done
+    #[arg(long)]
+    pub json: bool,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = Progress::Auto)]
+    pub progress: Progress,
 }
 
 /// Whether a run is shown in the live view.
@@ -281,6 +300,8 @@ pub enum SchemaName {
     /// A test case or suite, as you write it
     #[value(alias = "testcase")]
     Suite,
+    /// What `proctor eval` reads
+    Eval,
     /// youbencha-log.json
     Log,
     /// results.json

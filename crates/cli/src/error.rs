@@ -106,6 +106,12 @@ pub enum CliError {
         /// Which.
         setting: &'static str,
     },
+    /// Results would lie in what is judged.
+    #[error("the results would lie in {directory}, which is not to be touched")]
+    NoPlaceForResults {
+        /// The directory that is judged.
+        directory: Utf8PathBuf,
+    },
     /// The script of a model cannot be used.
     #[error("the model's script cannot be read: {0}")]
     ModelScript(String),
@@ -167,6 +173,9 @@ impl CliError {
             CliError::NoRun { .. } => Some("`proctor list runs` shows those on record".to_owned()),
             CliError::NoEvents { .. } => {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
+            }
+            CliError::NoPlaceForResults { .. } => {
+                Some("name a folder elsewhere with `output_dir`".to_owned())
             }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
             CliError::Clean(_)

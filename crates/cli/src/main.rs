@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     }
     let done = match Args::parse().command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),
         Command::Init(args) => commands::init::init(&args),
         Command::List(args) => commands::list::list(&args),

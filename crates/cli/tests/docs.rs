@@ -123,8 +123,9 @@ fn every_yaml_example_is_valid() {
         if block.info.first().is_none_or(|info| info != "yaml") {
             continue;
         }
-        if block.info.get(1).is_some_and(|info| info == "suite") {
-            // Held against the example that `suites::the_example_suite_passes` runs.
+        if (block.info.get(1)).is_some_and(|info| ["suite", "eval"].contains(&info.as_str())) {
+            // Those of suites are held against the example that `suites::the_example_suite_passes`
+            // runs; those of `proctor eval` are run below.
             continue;
         }
         examples += 1;
@@ -162,6 +163,37 @@ fn every_example_is_valid_and_the_quickstart_passes() {
     let output = context.proctor(["run", quickstart.as_str()]).run();
     output.assert_code(0);
     assert!(output.stdout.contains("2 passed, 0 failed"), "{output}");
+}
+
+/// The judge and the evaluation that `docs/judges.md` shows.
+#[test]
+fn the_judge_and_the_evaluation_of_the_docs_pass() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let mut evaluations = 0;
+    for block in blocks(&root().join("docs/judges.md")) {
+        let file = match block.info.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [_, _, path] => context.root().join(path),
+            [_, "eval"] => context.root().join("eval.yaml"),
+            _ => continue,
+        };
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, &block.text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        if file.ends_with("eval.yaml") {
+            evaluations += 1;
+            context
+                .proctor(["eval", "-c", "eval.yaml"])
+                .run()
+                .assert_code(0);
+        }
+    }
+    assert_eq!(evaluations, 1);
+    std::fs::create_dir(context.root().join("judge/repo")).unwrap();
+    let judged = context.proctor(["run", "-c", "judge/case.yaml"]).run();
+    judged.assert_code(0);
+    assert!(judged.stdout.contains("agentic-judge:tone"), "{judged}");
 }
 
 /// The task that `docs/tasks.md` shows file by file.

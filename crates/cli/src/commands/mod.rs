@@ -3,6 +3,7 @@
 pub mod clean;
 pub mod completions;
 pub mod doctor;
+pub mod eval;
 pub mod image;
 pub mod init;
 pub mod list;

@@ -44,7 +44,7 @@ pub use prompt::{
 };
 pub use repo::Repo;
 pub(crate) use repo::revision_problem;
-pub use schema::schema_for_config;
+pub use schema::{schema_for_config, schema_for_eval};
 pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;

@@ -3,6 +3,7 @@
 
 mod failures;
 mod gateway;
+mod judge;
 mod options;
 mod prompts;
 mod rough;

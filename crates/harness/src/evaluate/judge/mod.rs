@@ -83,6 +83,7 @@ pub(super) async fn judge(
         .map_err(|error| error.to_string())?;
     Ok(Finding {
         status: tally.status(),
+        score: Some(tally.score()),
         message: tally.message(),
         metrics,
         assertions: Some(criteria::asked(&settings.criteria)),

@@ -40,6 +40,7 @@ pub(in crate::evaluate) enum Rule {
 struct Written {
     /// The agent that judges, as in `agent` of a test case, without a prompt.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    #[expect(dead_code, reason = "read from the tree, with its places")]
     agent: Option<IgnoredAny>,
     /// The kind of agent that judges; short for `agent: {type: …}`.
     r#type: Option<String>,
