@@ -41,6 +41,8 @@ pub enum Command {
     Watch(WatchArgs),
     /// Play a trial's session back
     Replay(ReplayArgs),
+    /// Judge the trials of runs again, from their records; no agent is run
+    Rescore(RescoreArgs),
     /// Remove workspaces, runs, and what dead runs left behind
     Clean(CleanArgs),
     /// Work with tasks
@@ -53,6 +55,26 @@ pub enum Command {
     SdkServer(SdkServerArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+}
+
+/// `proctor rescore`.
+#[derive(Debug, Parser)]
+pub struct RescoreArgs {
+    /// Runs: their folders, ids, or `results/latest`
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<Utf8PathBuf>,
+    /// Only verdicts of evaluators that broke; the others stay
+    #[arg(long)]
+    pub errors_only: bool,
+    /// Judge by tasks and evaluators as their files say now
+    #[arg(long)]
+    pub current: bool,
+    /// How many trials are judged at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub parallel: u16,
+    /// Print one JSON array on standard output when all is done
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `proctor run`.

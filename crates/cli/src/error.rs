@@ -2,8 +2,9 @@
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
-    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch, runner::FailedStart,
-    store::TrialStatus, suite::SuiteError, trial::TrialError,
+    check::CheckError, clean::CleanError, config::ConfigError, plan::NoMatch,
+    rescore::RescoreError, runner::FailedStart, store::TrialStatus, suite::SuiteError,
+    trial::TrialError,
 };
 
 /// How the program ends.
@@ -73,6 +74,9 @@ pub enum CliError {
     /// A suite could not be run.
     #[error(transparent)]
     Suite(#[from] SuiteError),
+    /// A run could not be judged again.
+    #[error(transparent)]
+    Rescore(#[from] RescoreError),
     /// A task could not be checked.
     #[error(transparent)]
     Check(#[from] CheckError),
@@ -166,6 +170,7 @@ impl CliError {
                 Some("resume with the same suite and options, or start a new run".to_owned())
             }
             CliError::Suite(SuiteError::Running { .. })
+            | CliError::Rescore(RescoreError::Running { .. })
             | CliError::Clean(CleanError::Running { .. }) => {
                 Some("wait for it to end, or end it".to_owned())
             }
@@ -179,6 +184,7 @@ impl CliError {
             }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
             CliError::Clean(_)
+            | CliError::Rescore(_)
             | CliError::Check(_)
             | CliError::Suite(_)
             | CliError::Config(_)
@@ -196,9 +202,8 @@ impl CliError {
             {
                 Exit::Infrastructure
             }
-            CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)) => {
-                Exit::Infrastructure
-            }
+            CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_))
+            | CliError::Rescore(RescoreError::Sandbox(_)) => Exit::Infrastructure,
             _ => Exit::Usage,
         }
     }

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Status(args) => commands::status::status(&args),
         Command::Watch(args) => commands::watch::watch(&args),
         Command::Replay(args) => commands::replay::replay(&args),
+        Command::Rescore(args) => commands::rescore::rescore(&args),
         Command::Clean(args) => commands::clean::clean(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),

@@ -21,6 +21,7 @@ pub mod models;
 pub mod outcome;
 pub mod plan;
 pub mod providers;
+pub mod rescore;
 pub mod runner;
 pub mod runs;
 pub mod sandbox;

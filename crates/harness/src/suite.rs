@@ -27,6 +27,8 @@ use crate::{
 };
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
+/// The suite's file as it was.
+pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
 pub(crate) const SUMMARY_FILE: &str = "summary.json";
 
 /// Who is told, with the number of the trial in the plan; what is no trial's comes with 0.
@@ -185,7 +187,7 @@ impl SuiteRun<'_> {
     ) -> Result<RunSummary, SuiteError> {
         let run_dir = RunDir::create_plain(&self.results_dir.join("runs"))?;
         store::write_json(&run_dir.path.join(PLAN_FILE), &self.kept_plan())?;
-        let snapshot = run_dir.path.join("suite.yaml");
+        let snapshot = run_dir.path.join(SNAPSHOT_FILE);
         fs::write(&snapshot, self.suite_text).map_err(|source| StoreError {
             path: snapshot,
             source,

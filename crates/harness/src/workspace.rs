@@ -2,16 +2,18 @@
 //! that its work is compared with. The baseline is a git directory of our own, outside the
 //! agent's reach, so the change is known whatever the agent did to `.git`.
 
-use std::path::PathBuf;
+mod look;
+mod nested;
+mod reference;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
+use self::nested::NestedRepos;
 use crate::{
     git::{Git, GitError},
     host::Host,
     source::{Source, SourceError},
-    task::Reference,
     tree,
 };
 
@@ -69,6 +71,15 @@ pub struct Change {
     pub head: Option<String>,
     /// What was noticed on the way.
     pub notes: Vec<String>,
+}
+
+/// Whose a file is that differs from the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The base has it: the agent changed or removed it.
+    Base,
+    /// The agent made it.
+    Agent,
 }
 
 /// What happened to one file.
@@ -354,106 +365,142 @@ impl Workspace {
         Ok(parse_numstat(&numstat))
     }
 
-    /// The tree that the reference solution makes of the base.
-    pub async fn reference_tree(&self, reference: &Reference) -> Result<String, WorkspaceError> {
-        let git = &self.git;
-        match reference {
-            Reference::Branch(branch) => {
-                let tree = self.source.tree_of(branch).await?;
-                if let Source::Git { git: from, .. } = &self.source {
-                    git.copy_tree_from(from, &tree).await?;
-                }
-                Ok(tree)
-            }
-            Reference::Patch(patch) => {
-                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
-                let git = git.clone().with_env(&[("GIT_INDEX_FILE", index.as_str())]);
-                git.run(["read-tree", &self.base_tree]).await?;
-                git.run(["apply", "--cached", "--allow-empty", patch.as_str()])
-                    .await?;
-                let tree = git.line(["write-tree"]).await?;
-                fs::remove_file(&index)?;
-                Ok(tree)
-            }
-            Reference::Folder(folder) => {
-                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
-                let git = git
-                    .with_files(folder)
-                    .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
-                git.run(["add", "--all"]).await?;
-                let tree = git.line(["write-tree"]).await?;
-                fs::remove_file(&index)?;
-                Ok(tree)
-            }
-            Reference::Script(_) => Err(WorkspaceError::NoTree),
-        }
-    }
-
-    /// The difference between two trees as text, for eyes: what is binary is only named.
-    pub async fn text_between(&self, one: &str, other: &str) -> Result<Vec<u8>, WorkspaceError> {
+    /// Write the difference between two trees to `patch`.
+    pub async fn write_patch(
+        &self,
+        one: &str,
+        other: &str,
+        patch: &Utf8Path,
+    ) -> Result<(), WorkspaceError> {
         let diff = [
             "diff",
-            "--find-renames",
+            "--binary",
+            "--full-index",
             "--no-ext-diff",
             "--no-textconv",
             one,
             other,
         ];
-        Ok(self.git.run(diff).await?)
+        self.git.run_to_file(diff, patch).await?;
+        Ok(())
     }
 
-    /// A file of a tree; `None` when there is none of this name.
-    pub async fn file_at(&self, tree: &str, path: &str) -> Option<Vec<u8>> {
-        let path = path.trim_start_matches("./");
-        let object = format!("{tree}:{path}");
-        let is_file = self.git.line(["cat-file", "-t", &object]).await;
-        if is_file.ok()? != "blob" {
-            return None;
+    /// Do again what was done once: bring the installation's patch and then the agent's into the
+    /// workspace. The change is the agent's alone.
+    pub async fn redo(
+        &mut self,
+        install: Option<&Utf8Path>,
+        agent: &Utf8Path,
+    ) -> Result<Change, WorkspaceError> {
+        if let Some(patch) = install {
+            self.base_tree = self.patched(&self.base_tree, patch).await?;
         }
-        self.git.run(["cat-file", "blob", &object]).await.ok()
+        let tree = self.patched(&self.base_tree, agent).await?;
+        self.git.run(["read-tree", "-u", "--reset", &tree]).await?;
+        let numstat = [
+            "diff",
+            "--find-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--numstat",
+            "-z",
+            &self.base_tree,
+            &tree,
+        ];
+        let files = parse_numstat(&self.git.run(numstat).await?);
+        Ok(Change {
+            tree,
+            files,
+            head: None,
+            notes: Vec::new(),
+        })
     }
 
-    /// Put the files of `folder` in the place of those of the base: what is judged is there already.
-    pub fn take_over(&self, folder: &Utf8Path) -> std::io::Result<()> {
-        for entry in fs::read_dir(&self.path)? {
-            let path = entry?.path();
-            if path.file_name().is_some_and(|name| name == ".git") {
+    /// The tree that a patch makes of another one.
+    async fn patched(&self, tree: &str, patch: &Utf8Path) -> Result<String, WorkspaceError> {
+        let index = self.fresh_index();
+        let git = self
+            .git
+            .clone()
+            .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+        git.run(["read-tree", tree]).await?;
+        let apply = [
+            "apply",
+            "--cached",
+            "--allow-empty",
+            "--whitespace=nowarn",
+            patch.as_str(),
+        ];
+        git.run(apply).await?;
+        let patched = git.line(["write-tree"]).await?;
+        fs::remove_file(&index)?;
+        Ok(patched)
+    }
+
+    /// The name of an index of our own.
+    fn fresh_index(&self) -> Utf8PathBuf {
+        let name = format!("index-{}", uuid::Uuid::now_v7());
+        self.git.dir().join(name)
+    }
+
+    /// The tree with what is protected as it is in the base, and what the agent had changed of it.
+    pub async fn guarded(
+        &self,
+        tree: &str,
+        is_protected: &(dyn Fn(&str, Origin) -> bool + Send + Sync),
+    ) -> Result<(String, Vec<String>), WorkspaceError> {
+        let raw = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            &self.base_tree,
+            tree,
+        ];
+        let raw = self.git.run(raw).await?;
+        let mut fields = raw.split(|byte| *byte == 0);
+        let mut touched = Vec::new();
+        let mut input = Vec::new();
+        while let (Some(about), Some(path)) = (fields.next(), fields.next()) {
+            let about = String::from_utf8_lossy(about);
+            let mut words = about.trim_start_matches(':').split(' ');
+            let (Some(mode), Some(_), Some(blob)) = (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let origin = match mode {
+                "000000" => Origin::Agent,
+                _ => Origin::Base,
+            };
+            let name = String::from_utf8_lossy(path);
+            if !is_protected(&name, origin) {
                 continue;
             }
-            if path.symlink_metadata()?.is_dir() {
-                tree::remove(&path)?;
-            } else {
-                fs::remove_file(&path)?;
-            }
+            let mode = match origin {
+                Origin::Base => mode,
+                // Told so, `update-index` takes the file out.
+                Origin::Agent => "0",
+            };
+            input.extend_from_slice(format!("{mode} {blob}\t").as_bytes());
+            input.extend_from_slice(path);
+            input.push(0);
+            touched.push(name.into_owned());
         }
-        let own = folder.join(".git");
-        let keep = |path: &std::path::Path| path != own.as_std_path();
-        tree::copy_where(folder.as_std_path(), self.path.as_std_path(), &keep)
-    }
-
-    /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.
-    pub async fn reference_patch(
-        &self,
-        reference: &str,
-        patch: &Utf8Path,
-    ) -> Result<(), WorkspaceError> {
-        let reference = Reference::Branch(reference.to_owned());
-        let tree = self.reference_tree(&reference).await?;
-        self.git
-            .run_to_file(
-                [
-                    "diff",
-                    "--binary",
-                    "--full-index",
-                    "--no-ext-diff",
-                    "--no-textconv",
-                    &self.base_tree,
-                    &tree,
-                ],
-                patch,
-            )
-            .await?;
-        Ok(())
+        if touched.is_empty() {
+            return Ok((tree.to_owned(), touched));
+        }
+        let index = self.fresh_index();
+        let git = self
+            .git
+            .clone()
+            .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+        git.run(["read-tree", tree]).await?;
+        // A link in the place of a folder of tests gives way.
+        let update = ["update-index", "-z", "--replace", "--index-info"];
+        git.run_with_input(update, input).await?;
+        let guarded = git.line(["write-tree"]).await?;
+        fs::remove_file(&index)?;
+        Ok((guarded, touched))
     }
 }
 
@@ -494,33 +541,6 @@ fn parse_numstat(bytes: &[u8]) -> Vec<FileChange> {
         });
     }
     files
-}
-
-/// Repositories inside the workspace, out of the way while their files are added.
-struct NestedRepos {
-    moved: Vec<(PathBuf, PathBuf)>,
-}
-
-impl NestedRepos {
-    fn hide(workspace: &Utf8Path, place: &Utf8Path) -> std::io::Result<NestedRepos> {
-        fs::create_dir_all(place)?;
-        let mut repos = NestedRepos { moved: Vec::new() };
-        for folder in tree::folders(workspace)? {
-            let git = folder.join(".git");
-            if folder != workspace.as_std_path() && git.symlink_metadata().is_ok() {
-                let aside = place.as_std_path().join(repos.moved.len().to_string());
-                tree::rename(&git, &aside)?;
-                repos.moved.push((git, aside));
-            }
-        }
-        Ok(repos)
-    }
-
-    fn restore(self) -> std::io::Result<()> {
-        self.moved
-            .into_iter()
-            .try_for_each(|(git, aside)| tree::rename(&aside, &git))
-    }
 }
 
 #[cfg(test)]

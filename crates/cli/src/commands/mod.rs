@@ -10,6 +10,7 @@ pub mod list;
 pub mod log;
 pub mod new;
 pub mod replay;
+pub mod rescore;
 pub mod run;
 pub mod schema;
 pub mod sdk_server;

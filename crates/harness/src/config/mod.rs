@@ -48,7 +48,9 @@ pub use schema::{schema_for_config, schema_for_eval};
 pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;
-pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite, suite_of_folder};
+pub use suite::{
+    ResolvedSuite, SuiteAgent, is_suite, load_kept_suite, load_suite, suite_of_folder,
+};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 
 /// A node from YAML, for the tests of adapters.

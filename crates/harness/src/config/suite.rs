@@ -207,6 +207,22 @@ pub fn load_suite(
     resolve(read, env, settings)
 }
 
+/// Read a suite from a text that was kept of it, as the file that it was.
+pub fn load_kept_suite(
+    path: &Utf8Path,
+    text: String,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let env = &thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
+    let variables = Variables {
+        project: &settings.variables,
+        env,
+    };
+    let read = Source::of_text(path, text, &variables).map_err(|error| vec![error])?;
+    resolve(read, env, settings)
+}
+
 /// The suite of agents of these kinds on the tasks of a folder; the first kind that is installed
 /// when none is named.
 pub fn suite_of_folder(

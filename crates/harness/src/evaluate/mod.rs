@@ -84,6 +84,9 @@ pub const EVALUATORS: [(&str, &str); 5] = [
     ),
 ];
 
+/// Where evaluators leave files, below a trial's artifacts.
+pub const EVIDENCE: &str = "evaluators";
+
 /// What an evaluator says.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
@@ -164,8 +167,10 @@ pub struct Judging<'a> {
     pub change: &'a Change,
     /// The task's reference solution.
     pub reference: Option<&'a Reference>,
-    /// Where evaluators leave files.
+    /// The trial's artifacts.
     pub artifacts: &'a Utf8Path,
+    /// The folder below them in which evaluators leave files.
+    pub evidence: &'a str,
     /// Where clean copies are made.
     pub scratch: &'a Utf8Path,
     /// Where the trial executed.
@@ -338,13 +343,17 @@ impl Evaluator {
     pub async fn judge(&self, judging: &Judging<'_>, number: usize) -> Verdict {
         let started = Instant::now();
         let place = Place {
-            folder: format!("evaluators/{}-{number}", self.name.replace([':', '/'], "-")),
+            folder: format!(
+                "{}/{}-{number}",
+                judging.evidence,
+                self.name.replace([':', '/'], "-")
+            ),
             number,
         };
         let found = match &self.kind {
             Kind::GitDiff(settings) => git_diff::judge(settings, judging).await,
             Kind::Command(settings) => command::judge(settings, judging, &place).await,
-            Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging).await,
+            Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging, &place).await,
             Kind::Verifier(verifier) => verifier::judge(verifier, judging, &place).await,
             Kind::Judge(settings) => judge::judge(settings, judging, &place).await,
         };

@@ -13,7 +13,7 @@ pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use meta::{ExitReason, Meta};
 pub use record::{
-    AgentRecord, ContainerRecord, DiffRecord, HostRecord, LimitsRecord, OutputRecord,
+    AgentRecord, ContainerRecord, DiffRecord, HostRecord, Judgement, LimitsRecord, OutputRecord,
     ProcessRecord, RECORD_VERSION, Record, ResourceRecord, SandboxRecord, TaskRecord, TrialStatus,
     hex,
 };
@@ -40,6 +40,8 @@ pub const RECORD_FILE: &str = "record.json";
 pub const LOG_FILE: &str = "youbencha-log.json";
 /// The judged results.
 pub const RESULTS_FILE: &str = "results.json";
+/// What the installation changed before the agent started, when that is part of the base.
+pub const INSTALL_PATCH_FILE: &str = "install.patch";
 /// What the agent changed.
 pub const PATCH_FILE: &str = "git-diff.patch";
 /// The lock of a run's folder, and of a trial's folder for temporary files.

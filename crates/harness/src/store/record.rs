@@ -86,6 +86,9 @@ pub struct Record {
     /// What the hooks of the test case did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookRecord>,
+    /// Earlier judgements, the first one first: what was judged again is not forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Judgement>,
     /// What went wrong.
     pub errors: Vec<LogError>,
     /// What was noticed and is no error.
@@ -94,6 +97,19 @@ pub struct Record {
     pub host: HostRecord,
     /// The version of Proctor.
     pub proctor_version: String,
+}
+
+/// What was once said of a trial's work, before it was judged again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Judgement {
+    /// When it was replaced.
+    pub replaced_at: String,
+    /// The verdict on the trial as a whole.
+    pub status: TrialStatus,
+    /// What the work was worth; null when nothing could be said.
+    pub score: Option<Score>,
+    /// What the evaluators said.
+    pub verdicts: Vec<Verdict>,
 }
 
 /// The trial's verdict as a whole.

@@ -24,7 +24,7 @@ pub fn load(
         name: eval.name,
         asks: Asks::Prompt(PromptSource::Text(eval.description.clone())),
         description: eval.description,
-        kind: TaskKind::Testcase,
+        kind: TaskKind::Directory,
         category: None,
         aliases: Vec::new(),
         reference: eval.reference,

@@ -74,6 +74,8 @@ pub enum TaskKind {
     Repo,
     /// A youBencha test case.
     Testcase,
+    /// A directory whose work is done already.
+    Directory,
 }
 
 /// What the agent is asked.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 
-use super::{Trial, chain, prepare::NotRun};
+use super::{Trial, prepare::NotRun};
 use crate::{
     area::Area,
     hook::{HookPhase, HookRecord, HookStatus, Scene},
@@ -64,13 +64,10 @@ impl Trial<'_> {
                 message: format!("a pre_execution hook failed: {message}"),
             });
         }
-        let made = self.workspace.as_mut();
-        let settled = made.expect("hooks run in a workspace").settle().await;
-        settled.map_err(|error| NotRun::Infrastructure {
-            outcome: Outcome::Sandbox,
-            code: "WORKSPACE_FAILED",
-            message: chain(&error),
-        })
+        let mut made = self.workspace.take().expect("hooks run in a workspace");
+        let settled = self.settle(&mut made).await;
+        self.workspace = Some(made);
+        settled
     }
 
     /// Do what is to be done with the results. None of it changes them.

@@ -2,7 +2,8 @@
 
 use super::{Ran, Trial, chain};
 use crate::{
-    evaluate::{About, Desk, Judging, Verdict, VerdictStatus},
+    area::Area,
+    evaluate::{About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
     event::{Phase, RunEvent},
     outcome::Outcome,
     session::LogError,
@@ -33,21 +34,31 @@ impl Trial<'_> {
         }
         self.phase(Phase::Judging);
         let workdir = self.workdir();
+        // A place of its own: build tools look for settings in every folder above.
+        let area = match Area::create(&self.context.host.temp) {
+            Ok(area) => Some(area),
+            Err(error) => {
+                let lost = LogError::new("JUDGING_FAILED", chain(&error));
+                self.record.errors.push(lost);
+                None
+            }
+        };
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
-            let verdict = match (&self.workspace, &self.change) {
+            let verdict = match (&self.workspace, &self.change, &area) {
                 _ if outcome.is_infrastructure() => {
                     evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
                 }
                 _ if self.context.cancel.is_cancelled() => {
                     evaluator.skipped("not judged: the run was interrupted")
                 }
-                (Some(workspace), Some(change)) => {
+                (Some(workspace), Some(change), Some(area)) => {
                     let judging = Judging {
                         workspace,
                         change,
                         reference: self.plan.task.reference.as_ref(),
                         artifacts: &self.artifacts,
-                        scratch: &self.private,
+                        evidence: EVIDENCE,
+                        scratch: &area.scratch,
                         sandbox: self.context.sandbox,
                         room: &self.room,
                         workdir: &workdir,
@@ -64,6 +75,7 @@ impl Trial<'_> {
                     };
                     evaluator.judge(&judging, number + 1).await
                 }
+                (_, _, None) => evaluator.skipped("not judged: there is no place to judge in"),
                 _ => evaluator.skipped("not judged: the agent's change is not known"),
             };
             (self.context.listener)(&RunEvent::Judged(&verdict));
@@ -73,7 +85,7 @@ impl Trial<'_> {
 }
 
 /// The verdict on the trial as a whole. The agent's own failure counts, whatever the evaluators say.
-pub(super) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
+pub(crate) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
     let any = |status| verdicts.iter().any(|verdict| verdict.status == status);
     match outcome {
         Outcome::Interrupted => TrialStatus::Interrupted,

@@ -17,7 +17,8 @@ use proctor_gateway::GatewayError;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
-use self::{judge::status, prepare::NotRun};
+pub(crate) use self::judge::status;
+use self::prepare::NotRun;
 use crate::{
     agent::{Launch, LaunchError},
     area::Area,
@@ -160,6 +161,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             message,
         }) => trial.not_run(outcome, code, message),
     };
+    trial.conclude(&ran);
     trial.judge(&ran).await;
     trial.leave().await;
     trial.end(&ran).await
@@ -254,6 +256,26 @@ impl<'a> Trial<'a> {
         (self.context.listener)(&RunEvent::Phase(phase));
     }
 
+    /// Take over what the session came to and finish its log: evaluators may read it.
+    fn conclude(&mut self, ran: &Ran) {
+        let record = &mut self.record;
+        record.usage.clone_from(&ran.conclusion.usage);
+        record.session_id.clone_from(&ran.conclusion.session_id);
+        record.turns = ran.conclusion.turns;
+        record.counts = ran.conclusion.counts;
+        record.agent.model.clone_from(&ran.conclusion.model);
+        if ran.conclusion.version.is_some() {
+            record.agent.version.clone_from(&ran.conclusion.version);
+        }
+        let account = self.account(ran);
+        self.record
+            .errors
+            .splice(0..0, account.errors.iter().cloned());
+        // What cannot be kept is an error in the record; only the record itself must be written.
+        let kept = self.write_log(&account);
+        self.note_lost(kept);
+    }
+
     /// Write everything down and clean up.
     async fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
@@ -270,23 +292,9 @@ impl<'a> Trial<'a> {
             self.context.cancel.is_cancelled(),
         );
         record.score = Score::of(outcome, record.status, &record.verdicts);
-        record.usage.clone_from(&ran.conclusion.usage);
-        record.session_id.clone_from(&ran.conclusion.session_id);
-        record.turns = ran.conclusion.turns;
-        record.counts = ran.conclusion.counts;
-        record.agent.model.clone_from(&ran.conclusion.model);
-        if ran.conclusion.version.is_some() {
-            record.agent.version.clone_from(&ran.conclusion.version);
-        }
-        let account = self.account(ran);
-        let exit_code = account.execution.exit_code;
-        self.record
-            .errors
-            .splice(0..0, account.errors.iter().cloned());
-        // What cannot be kept is an error in the record; only the record itself must be written.
-        for kept in [self.write_log(&account), self.keep_workspace()] {
-            self.note_lost(kept);
-        }
+        let exit_code = self.account(ran).execution.exit_code;
+        let kept = self.keep_workspace();
+        self.note_lost(kept);
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
         record.duration_ms = Some(millis(self.clock.elapsed()));
@@ -455,6 +463,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         sidecar: None,
         verdicts: Vec::new(),
         hooks: Vec::new(),
+        history: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),
         host: store::HostRecord::this(),

@@ -15,6 +15,7 @@ use crate::{
     outcome::Outcome,
     sandbox::docker::Image,
     source::{Source, SourceError},
+    store,
     task::{Environment, Files, Install, Reference},
     workspace::{Workspace, WorkspaceError},
 };
@@ -37,7 +38,9 @@ impl Trial<'_> {
                 self.open_repo(repo, revision).await?
             }
             Files::Existing { directory, base } => {
-                self.open_existing(directory, base.as_deref()).await?
+                let host = self.context.host;
+                let base = Source::of_existing(directory, base.as_deref(), host, &self.private);
+                base.await.map_err(|error| self.source_failed(error))?
             }
             Files::Image(environment) => match image {
                 None => self.lay_out(environment)?,
@@ -63,11 +66,24 @@ impl Trial<'_> {
         }
         if let Some(install) = &task.install {
             self.install(install, area, &path).await?;
-            let settled = made.settle().await;
-            settled.map_err(|error| workspace_failed(&error))?;
+            self.settle(&mut made).await?;
         }
         self.workspace = Some(made);
         Ok(path)
+    }
+
+    /// What is in the workspace now is not the agent's work.
+    pub(super) async fn settle(&self, made: &mut Workspace) -> Result<(), NotRun> {
+        let settled = made.settle().await;
+        settled.map_err(|error| workspace_failed(&error))?;
+        let before = self.record.task.tree.clone().unwrap_or_default();
+        if made.base_tree != before {
+            // The base can be made again from the commit and this.
+            let patch = self.artifacts.join(store::INSTALL_PATCH_FILE);
+            let written = made.write_patch(&before, &made.base_tree, &patch).await;
+            written.map_err(|error| workspace_failed(&error))?;
+        }
+        Ok(())
     }
 
     async fn open_repo(&mut self, repo: &Repo, revision: Option<&str>) -> Result<Source, NotRun> {
@@ -82,22 +98,6 @@ impl Trial<'_> {
             self.record.notes.push(note.to_owned());
         }
         Ok(source)
-    }
-
-    /// What the work in a directory is compared with.
-    async fn open_existing(
-        &self,
-        directory: &Utf8Path,
-        base: Option<&str>,
-    ) -> Result<Source, NotRun> {
-        if base.is_none() && !directory.join(".git").exists() {
-            let path = self.private.join("nothing");
-            fs_err::create_dir_all(&path)?;
-            return Ok(Source::Folder { path });
-        }
-        let repo = Repo::Path(directory.to_owned());
-        let opened = Source::open(&repo, base, self.context.host, &self.private).await;
-        opened.map_err(|error| self.source_failed(error))
     }
 
     /// What the task's Dockerfile copies into its working directory.
