@@ -5,6 +5,7 @@ pub mod agent;
 pub mod agents;
 mod area;
 pub mod availability;
+pub mod calibration;
 pub mod check;
 pub mod clean;
 pub mod config;

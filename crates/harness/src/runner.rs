@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    calibration::TaskSummary,
     config::Execution,
     control::Control,
     evaluate::Evaluator,
@@ -65,6 +66,9 @@ pub struct RunSummary {
     /// Trials whose input turned out to be bad: they have no result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_starts: Vec<FailedStart>,
+    /// What the trials of null agents and oracles tell about the tasks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskSummary>,
     /// Its trials.
     pub trials: Vec<TrialSummary>,
 }
@@ -95,6 +99,9 @@ fn is_zero(number: &usize) -> bool {
 pub struct TrialSummary {
     /// The agent.
     pub agent: String,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub agent_type: String,
     /// The task.
     pub task: String,
     /// The number, from 1.
@@ -105,6 +112,10 @@ pub struct TrialSummary {
     pub status: TrialStatus,
     /// What its work is worth, from 0 to 1; null when nothing can be said of it.
     pub score: Option<f64>,
+    /// The same where doing nothing is 0 and the reference solution 1; absent when either is not
+    /// known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalized_score: Option<f64>,
     /// The path of its record.
     pub record: Utf8PathBuf,
     /// What it used; null when unknown.
@@ -189,6 +200,7 @@ impl Run<'_> {
             status,
             not_run: self.plans.len() - trials.len(),
             failed_starts: Vec::new(),
+            tasks: Vec::new(),
             trials,
         })
     }
@@ -242,11 +254,13 @@ pub(crate) fn judges(
 pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
     TrialSummary {
         agent: record.agent.name.clone(),
+        agent_type: record.agent.kind.clone(),
         task: record.task.name.clone(),
         trial: record.trial,
         outcome: record.outcome,
         status: record.status,
         score: record.score.as_ref().map(|score| score.value),
+        normalized_score: None,
         record: folder.join("artifacts").join(store::RECORD_FILE),
         usage: record.usage.clone(),
         cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),

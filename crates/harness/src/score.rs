@@ -81,11 +81,13 @@ impl Score {
 /// The weighted mean of what counts; unknown when a part of it is.
 fn mean(components: &[Component]) -> Option<f64> {
     let counting = components.iter().filter(|one| one.weight > 0.0);
-    let total: f64 = counting.clone().map(|one| one.weight).sum();
-    let sum: Option<f64> = counting
-        .map(|one| one.value.map(|value| value * one.weight))
-        .sum();
-    (total > 0.0).then(|| sum.map(|sum| (sum / total).clamp(0.0, 1.0)))?
+    let mut total = 0.0;
+    let mut sum = 0.0;
+    for component in counting {
+        total += component.weight;
+        sum += component.value? * component.weight;
+    }
+    (total > 0.0).then(|| (sum / total).clamp(0.0, 1.0))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    calibration::calibrate,
     config::Execution,
     control::Control,
     event::RunEvent,
@@ -108,6 +109,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
         trials.extend(finished(&folder).map(|record| summary(&record, &folder)));
     }
     trials.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
+    let tasks = calibrate(&mut trials);
     Ok(RunStatus {
         is_running: store::is_locked(&path),
         summary: RunSummary {
@@ -116,6 +118,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
             not_run: kept.trials.len() - trials.len(),
             failed_starts: Vec::new(),
             run_dir: path,
+            tasks,
             trials,
         },
     })
@@ -269,6 +272,7 @@ impl SuiteRun<'_> {
         drop(running);
         sandbox.close().await;
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
+        let tasks = calibrate(&mut done);
         let missing = self.plan.trials.len() - done.len();
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
         let summary = RunSummary {
@@ -277,6 +281,7 @@ impl SuiteRun<'_> {
             status: overall(&done, is_cancelled),
             not_run: missing,
             failed_starts,
+            tasks,
             trials: done,
         };
         store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;

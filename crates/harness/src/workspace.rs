@@ -245,6 +245,27 @@ impl Workspace {
         Ok(())
     }
 
+    /// The text of a file of `tree`; `None` when there is no such file.
+    pub async fn text_of(
+        &self,
+        tree: &str,
+        path: &Utf8Path,
+    ) -> Result<Option<String>, WorkspaceError> {
+        let listed = self
+            .git
+            .run(["ls-tree", "-z", "--full-tree", tree, "--", path.as_str()])
+            .await?;
+        let listed = String::from_utf8_lossy(&listed);
+        let about = listed.split('\t').next().unwrap_or_default();
+        match about.split(' ').collect::<Vec<_>>().as_slice() {
+            [_, "blob", blob] => {
+                let bytes = self.git.run(["cat-file", "blob", blob]).await?;
+                Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Take the workspace as it is now for the base: what was put into it before the agent
     /// started is not the agent's work.
     pub async fn settle(&mut self) -> Result<(), WorkspaceError> {

@@ -15,6 +15,7 @@ mod eval;
 mod folders;
 mod hooks;
 mod judges;
+mod judging;
 mod launch;
 mod leaks;
 mod normalize;

@@ -303,11 +303,32 @@ fn what_is_not_there_yet_is_refused_by_name() {
             json!({"orchestrators": [{"adapter": "./adapter.sh"}]}),
             "missing key `name`",
         ),
-        (task(&json!({"rubric": []})), "`rubric`"),
-        (task(&json!({"lint_cmd": "x"})), "`lint_cmd`"),
-        (task(&json!({"weights": {"tests": 1}})), "`weights`"),
+        (
+            task(&json!({"rubric": ["It is good"]})),
+            "nobody judges for `rubric`",
+        ),
+        (task(&json!({"lint_cmd": " "})), "`lint_cmd` is empty"),
+        (
+            task(&json!({"weights": {"rubric": 0.5}})),
+            "`rubric` of `weights` has no effect without a `rubric`",
+        ),
+        (
+            task(&json!({"weights": {"tests": -1}})),
+            "a weight is a number from 0 on",
+        ),
+        (
+            task(&json!({"weights": {"static_analysis": 1}})),
+            "`static_analysis` has no effect",
+        ),
         (task(&json!({"green_weights": {}})), "`green_weights`"),
-        (task(&json!({"greenfield": true})), "`greenfield`"),
+        (
+            task(&json!({"greenfield": true, "green_weights": {"code_metrics": 1}})),
+            "`code_metrics` is not there yet",
+        ),
+        (
+            task(&json!({"greenfield": true, "validation_tag": null})),
+            "a new project needs hidden tests",
+        ),
         (
             task(&json!({"validation_image": "x"})),
             "`validation_image`",

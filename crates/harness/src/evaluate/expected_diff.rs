@@ -131,6 +131,7 @@ pub(super) async fn judge(
             path,
             description: "the similarity of each file".to_owned(),
         }],
+        restored: Vec::new(),
     })
 }
 

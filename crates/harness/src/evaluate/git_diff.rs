@@ -149,6 +149,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
             path: PATCH_FILE.to_owned(),
             description: "what the agent changed".to_owned(),
         }],
+        restored: Vec::new(),
     })
 }
 

@@ -1,14 +1,22 @@
 //! Evaluators: the ways of judging what an agent did. Each gives a verdict; a verdict that
 //! could not be reached is an `error`, never a number.
 
+mod bench;
 mod command;
+mod content;
+mod coverage;
 mod expected_diff;
 mod git_diff;
 mod judge;
+mod protect;
 pub mod reports;
 pub mod reward;
 pub(crate) mod shell;
+mod static_check;
+mod tests;
+mod trajectory;
 mod verifier;
+mod words;
 
 pub(crate) use git_diff::Size;
 pub(crate) use verifier::{copy_without_ignored, make_executable};
@@ -56,12 +64,34 @@ enum Kind {
     GitDiff(git_diff::Settings),
     Command(command::Settings),
     ExpectedDiff(expected_diff::Settings),
+    Tests(Box<tests::Settings>),
+    StaticCheck(Box<static_check::Settings>),
+    Coverage(Box<coverage::Settings>),
+    Content(content::Settings),
+    Trajectory(trajectory::Settings),
     Verifier(Arc<Verifier>),
     Judge(Box<judge::Settings>),
 }
 
 /// The names of all evaluators and what each is for.
-pub const EVALUATORS: [(&str, &str); 5] = [
+pub const EVALUATORS: [(&str, &str); 13] = [
+    (
+        "tests",
+        "runs the tests in a clean copy and reads the runner's report, test by test",
+    ),
+    (
+        "lint",
+        "runs a linter; only findings that the base does not have count",
+    ),
+    ("build", "the same for a build"),
+    ("typecheck", "the same for a type checker"),
+    ("coverage", "measures how much of the code the tests reach"),
+    ("file", "checks a file that the agent left"),
+    ("output", "checks the last thing that the agent said"),
+    (
+        "trajectory",
+        "checks turns, tokens, cost, time, tools and commands",
+    ),
     (
         "git-diff",
         "measures the change and checks its size and spread",
@@ -116,6 +146,9 @@ pub struct Verdict {
     /// Files that it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// Protected files that the agent had changed. They were judged as the task has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<String>,
     /// Why no verdict was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<VerdictError>,
@@ -227,9 +260,14 @@ impl About {
 }
 
 impl Judging<'_> {
-    /// A fresh place of the same kind as the agent's, with no network, that sees these folders.
-    /// Who judges is nobody whom the agent could have been.
-    async fn fresh_room(&self, view: Vec<View>) -> Result<Room, EngineError> {
+    /// A fresh place of the same kind as the agent's that sees these folders; in another image if
+    /// one is named. Who judges is nobody whom the agent could have been.
+    async fn fresh_room(
+        &self,
+        view: Vec<View>,
+        image: Option<&str>,
+        network: Network,
+    ) -> Result<Room, EngineError> {
         let (Sandbox::Docker(docker), Room::Docker(agents)) = (self.sandbox, self.room) else {
             return Ok(Room::Local);
         };
@@ -243,11 +281,15 @@ impl Judging<'_> {
         } else {
             format!("{}:{}", self.host.ids.0, self.host.ids.1)
         };
+        let image = match image {
+            Some(name) => docker.image(name).await?,
+            None => agents.image.clone(),
+        };
         let room = docker.room(RoomSpec {
-            image: agents.image.clone(),
+            image,
             view,
             rights: Rights::Hardened { user },
-            network: Network::None,
+            network,
             limits: docker.execution.limits,
             sockets: None,
         });
@@ -263,6 +305,8 @@ struct Finding {
     metrics: Map<String, Value>,
     assertions: Option<Map<String, Value>>,
     artifacts: Vec<Artifact>,
+    /// Protected files that the agent had changed.
+    restored: Vec<String>,
 }
 
 impl Evaluator {
@@ -272,6 +316,14 @@ impl Evaluator {
             "git-diff" => Kind::GitDiff(spec.config.read()?),
             "command" => Kind::Command(command::Settings::read(spec, folder)?),
             "expected-diff" => Kind::ExpectedDiff(expected_diff::Settings::read(spec)?),
+            "tests" => Kind::Tests(Box::new(tests::Settings::read(spec, folder)?)),
+            "lint" | "build" | "typecheck" => {
+                Kind::StaticCheck(Box::new(static_check::Settings::read(spec, folder)?))
+            }
+            "coverage" => Kind::Coverage(Box::new(coverage::Settings::read(spec, folder)?)),
+            "file" => Kind::Content(content::Settings::read_file(spec)?),
+            "output" => Kind::Content(content::Settings::read_output(spec)?),
+            "trajectory" => Kind::Trajectory(trajectory::Settings::read(spec)?),
             name if judge::rule_of(name).is_some() => {
                 let rule = judge::rule_of(name).unwrap_or(judge::Rule::Every);
                 Kind::Judge(Box::new(judge::Settings::read(spec, folder, rule)?))
@@ -306,24 +358,33 @@ impl Evaluator {
 
     /// A command of a repo's task, under the key that it is written under.
     pub(crate) fn of_repo_command(name: &str, command: &RepoCommand<'_>) -> Evaluator {
-        let mut settings = command::Settings::of_line(command.line, command.timeout);
-        settings.hidden_tests = command.hidden_tests.map(str::to_owned);
-        let install = command.install.map(|install| command::Before {
-            line: install.command.clone(),
-            timeout: Some(install.timeout),
-            failure: command::Failure::IsNoVerdict,
-        });
-        let build = command.build.map(|line| command::Before {
-            line: line.to_owned(),
-            timeout: Some(command.timeout),
-            failure: command::Failure::IsTheAgents,
-        });
-        settings.before = install.into_iter().chain(build).collect();
+        let kind = match command.judges_by {
+            JudgesBy::ExitCode => {
+                let mut settings = command::Settings::of_line(command.line, command.timeout);
+                command.set_up(&mut settings.setup);
+                Kind::Command(settings)
+            }
+            JudgesBy::NewFindings => {
+                let mut settings = static_check::Settings::of_line(command.line, command.timeout);
+                command.set_up(&mut settings.setup);
+                Kind::StaticCheck(Box::new(settings))
+            }
+        };
         Evaluator {
             name: name.to_owned(),
-            weight: one(),
-            kind: Kind::Command(settings),
+            weight: command.weight,
+            kind,
         }
+    }
+
+    /// The image that it judges in, when it has one of its own.
+    pub(crate) fn image(&self) -> Option<&str> {
+        let setup = match &self.kind {
+            Kind::Command(settings) => &settings.setup,
+            Kind::StaticCheck(settings) => &settings.setup,
+            _ => return None,
+        };
+        setup.image.as_deref()
     }
 
     /// The tests of a Harbor task, when that is what this is.
@@ -354,6 +415,11 @@ impl Evaluator {
             Kind::GitDiff(settings) => git_diff::judge(settings, judging).await,
             Kind::Command(settings) => command::judge(settings, judging, &place).await,
             Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging, &place).await,
+            Kind::Tests(settings) => tests::judge(settings, judging, &place).await,
+            Kind::StaticCheck(settings) => static_check::judge(settings, judging, &place).await,
+            Kind::Coverage(settings) => coverage::judge(settings, judging, &place).await,
+            Kind::Content(settings) => content::judge(settings, judging).await,
+            Kind::Trajectory(settings) => trajectory::judge(settings, judging),
             Kind::Verifier(verifier) => verifier::judge(verifier, judging, &place).await,
             Kind::Judge(settings) => judge::judge(settings, judging, &place).await,
         };
@@ -382,6 +448,7 @@ impl Evaluator {
             timestamp: jiff::Timestamp::now().to_string(),
             assertions: finding.assertions,
             artifacts: finding.artifacts,
+            restored: finding.restored,
             error: None,
         }
     }
@@ -394,6 +461,7 @@ impl Evaluator {
             metrics: Map::new(),
             assertions: None,
             artifacts: Vec::new(),
+            restored: Vec::new(),
         });
         verdict.error = (status == VerdictStatus::Error).then(|| VerdictError {
             message: message.to_owned(),
@@ -422,4 +490,39 @@ pub(crate) struct RepoCommand<'a> {
     pub(crate) build: Option<&'a str>,
     /// The revision whose files are laid over the copy.
     pub(crate) hidden_tests: Option<&'a str>,
+    /// The image that it runs in, instead of the trial's.
+    pub(crate) image: Option<&'a str>,
+    /// How much it counts in the trial's score.
+    pub(crate) weight: f64,
+    /// What decides.
+    pub(crate) judges_by: JudgesBy,
+}
+
+/// What of a command decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JudgesBy {
+    /// Its exit code.
+    ExitCode,
+    /// What it finds beyond what it finds in the base.
+    NewFindings,
+}
+
+impl RepoCommand<'_> {
+    fn set_up(&self, setup: &mut bench::Setup) {
+        let install = self.install.map(|install| bench::Before {
+            line: install.command.clone(),
+            timeout: Some(install.timeout),
+            failure: bench::Failure::IsNoVerdict,
+        });
+        let build = self.build.map(|line| bench::Before {
+            line: line.to_owned(),
+            timeout: Some(self.timeout),
+            failure: bench::Failure::IsTheAgents,
+        });
+        setup.before = install.into_iter().chain(build).collect();
+        setup.image = self.image.map(str::to_owned);
+        if let Some(revision) = self.hidden_tests {
+            setup.hidden = bench::Hidden::Revision(revision.to_owned());
+        }
+    }
 }

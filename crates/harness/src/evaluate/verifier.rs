@@ -193,5 +193,6 @@ fn conclude(
             path: format!("{}/output.log", place.folder),
             description: "what test.sh printed".to_owned(),
         }],
+        restored: Vec::new(),
     })
 }

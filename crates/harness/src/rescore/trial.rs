@@ -44,17 +44,19 @@ impl Rescore<'_> {
         }
         let judged = match self.task(&record, tasks) {
             Ok(task) => {
-                self.verdicts(&folder, &record, &task, sandboxes, cancel)
-                    .await
+                let judged = self.verdicts(&folder, &record, &task, sandboxes, cancel);
+                judged.await.map(|verdicts| (verdicts, task))
             }
             Err(reason) => Err(reason),
         };
-        let verdicts = match judged {
+        let (verdicts, task) = match judged {
             Ok(_) if cancel.is_cancelled() => return Ok(not_judged(&record, "it was interrupted")),
-            Ok(verdicts) => verdicts,
+            Ok(judged) => judged,
             Err(reason) => return Ok(not_judged(&record, &reason)),
         };
         replace(&mut record, verdicts);
+        let is_other = task.config_hash != record.task.config_hash;
+        record.judged_by = is_other.then(|| task.config_hash.clone());
         write(&folder, &record)?;
         Ok(Done::Judged(Box::new(Rescored {
             agent: record.agent.name.clone(),
@@ -275,6 +277,7 @@ fn replace(record: &mut Record, verdicts: Vec<Verdict>) {
         status: record.status,
         score: record.score.take(),
         verdicts: std::mem::replace(&mut record.verdicts, verdicts),
+        judged_by: record.judged_by.take(),
     });
     record.status = trial::status(record.outcome, &record.verdicts, false);
     record.score = Score::of(record.outcome, record.status, &record.verdicts);

@@ -131,6 +131,7 @@ fn scores(record: &Record) -> BTreeMap<String, Option<f64>> {
         let word = match component.evaluator.as_str() {
             "test_cmd" => "tests",
             "lint_cmd" | "lint" => "static_analysis",
+            "build_cmd" => "build",
             other => other,
         };
         let mut name = word.to_owned();

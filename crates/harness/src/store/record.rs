@@ -86,6 +86,10 @@ pub struct Record {
     /// What the hooks of the test case did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookRecord>,
+    /// What identifies the definition that they were made by, when it is not the task's that was
+    /// run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged_by: Option<String>,
     /// Earlier judgements, the first one first: what was judged again is not forgotten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Judgement>,
@@ -110,6 +114,10 @@ pub struct Judgement {
     pub score: Option<Score>,
     /// What the evaluators said.
     pub verdicts: Vec<Verdict>,
+    /// What identifies the definition that they were made by, when it is not the task's that was
+    /// run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged_by: Option<String>,
 }
 
 /// The trial's verdict as a whole.

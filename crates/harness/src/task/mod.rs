@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::recipe::Recipe;
 use crate::{
-    config::{AgentSpec, ConfigError, OutputLimits, PromptSource, Repo, Source},
+    config::{AgentSpec, ConfigError, Fault, OutputLimits, PromptSource, Repo, Source, Span},
     evaluate::Evaluator,
     hook::Hooks,
 };
@@ -352,6 +352,12 @@ impl Task {
 
     /// Why it cannot be done without a container.
     pub fn needs_container(&self) -> Option<ConfigError> {
+        if self.evaluators.iter().any(|one| one.image().is_some()) {
+            let message = format!("`validation_image` of {} needs containers", self.name);
+            let fault = Fault::new(Span::default(), message);
+            let fault = fault.with_hint("use `sandbox: docker` or `--sandbox docker`");
+            return Some(self.source.error(vec![fault]));
+        }
         self.environment()
             .and_then(|environment| environment.local.as_ref().err().cloned())
     }

@@ -463,6 +463,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         sidecar: None,
         verdicts: Vec::new(),
         hooks: Vec::new(),
+        judged_by: None,
         history: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),

@@ -86,6 +86,7 @@ pub(super) async fn judge(
         score: Some(tally.score()),
         message: tally.message(),
         metrics,
+        restored: Vec::new(),
         assertions: Some(criteria::asked(&settings.criteria)),
         artifacts: vec![Artifact {
             kind: "report".to_owned(),
