@@ -290,6 +290,24 @@ fn the_same_question_is_asked_once_and_a_refused_answer_again() {
 }
 
 #[test]
+fn judging_again_asks_only_what_was_not_answered() {
+    let context = context();
+    install_judge(&context, "^+fixed", "no idea");
+    let work = case(&context, "fixed properly\n", &json!({}));
+    run(&context, &work).assert_code(3);
+    assert_refused(&context, "the judge gave no answer");
+    let run_dir = context.only_run_dir();
+    install_judge(&context, "^+fixed", PASSES);
+    let again = || context.proctor(["rescore", run_dir.as_str()]).run();
+    again().assert_code(0);
+    assert_eq!(verdict(&context)["status"], "passed");
+    // The change of nothing was answered before; the work was asked for twice.
+    assert_eq!(asked(&context), 3);
+    again().assert_code(0);
+    assert_eq!(asked(&context), 3, "what is known was asked again");
+}
+
+#[test]
 fn a_rubric_weighs_criteria_and_shows_where_answers_differ() {
     let context = context();
     let count = saved(&context, "count");

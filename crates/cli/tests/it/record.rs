@@ -154,7 +154,7 @@ fn the_first_record_fits_its_schema() {
 fn published_schemas_are_current() {
     let context = context();
     let folder = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    for name in ["suite", "log", "results", "record"] {
+    for name in ["suite", "eval", "log", "results", "record"] {
         let output = context.proctor(["schema", name]).run();
         output.assert_code(0);
         let file = folder.join(format!("{name}.json"));

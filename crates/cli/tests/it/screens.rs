@@ -25,6 +25,7 @@ fn help_tells_what_there_is() {
 
     Commands:
       run          Run test cases or a suite: agents work on repos, evaluators judge the results
+      eval         Judge work that is done already, in a directory that is not touched
       validate     Check test cases and suites without running anything
       init         Write a test case to start from
       list         List the agents and evaluators that there are, or the runs on record
@@ -33,6 +34,7 @@ fn help_tells_what_there_is() {
       status       Tell how far a run of a suite is, and what came of it
       watch        Watch a run from another terminal, while it runs or afterwards
       replay       Play a trial's session back
+      rescore      Judge the trials of runs again, from their records; no agent is run
       clean        Remove workspaces, runs, and what dead runs left behind
       task         Work with tasks
       log          Work with agents' logs
@@ -68,7 +70,8 @@ fn help_tells_what_there_is() {
     Usage: proctor schema [NAME]
 
     Arguments:
-      [NAME]  Of which file [default: suite] [possible values: suite, log, results, record]
+      [NAME]  Of which file [default: suite] [possible values: suite, eval, log,
+              results, record]
 
     Options:
       -h, --help  Print help (see more with '--help')
@@ -216,9 +219,19 @@ fn list_shows_agents_and_evaluators() {
       oracle          applies the reference solution: the ceiling of a task
       null            does nothing: the floor of a task
     Evaluators:
+      tests           runs the tests in a clean copy and reads the runner's report, test by test
+      lint            runs a linter; only findings that the base does not have count
+      build           the same for a build
+      typecheck       the same for a type checker
+      coverage        measures how much of the code the tests reach
+      file            checks a file that the agent left
+      output          checks the last thing that the agent said
+      trajectory      checks turns, tokens, cost, time, tools and commands
       git-diff        measures the change and checks its size and spread
       command         runs a command in a clean copy of the result; its exit code decides
       expected-diff   compares the change with that of the reference solution
+      agentic-judge   an agent or a model judges by criteria, each of which has to hold
+      rubric          an agent or a model judges by weighted criteria with anchors
     ");
     let list: Value = serde_json::from_str(&printed(&["list", "--json"])).unwrap();
     assert_eq!(list["agents"][0]["name"], "claude-code");

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -234,6 +234,8 @@ pub struct Desk<'a> {
     pub cache: &'a Utf8Path,
     /// The id of the run.
     pub run_id: &'a str,
+    /// The trial's place among all, as a path: judges' calls are recorded below it.
+    pub label: Utf8PathBuf,
 }
 
 /// What a task is about, for a judge.

@@ -134,6 +134,7 @@ impl Rescore<'_> {
                 judges: sandboxes.judges.as_ref(),
                 cache: &sandboxes.cache,
                 run_id: &sandboxes.run_id,
+                label: store::trial_path(&record.agent.name, &record.task.name, record.trial),
             },
             cancel,
         };

@@ -64,13 +64,7 @@ impl Trial<'_> {
                         workdir: &workdir,
                         environment: self.plan.task.environment(),
                         host: self.context.host,
-                        desk: Desk {
-                            about: About::of(&self.plan.task),
-                            models: self.context.models,
-                            judges: self.context.judges,
-                            cache: self.context.cache,
-                            run_id: self.context.run_id,
-                        },
+                        desk: self.desk(),
                         cancel: self.context.cancel,
                     };
                     evaluator.judge(&judging, number + 1).await
@@ -80,6 +74,19 @@ impl Trial<'_> {
             };
             (self.context.listener)(&RunEvent::Judged(&verdict));
             self.record.verdicts.push(verdict);
+        }
+    }
+
+    /// What judges that are agents or models need.
+    fn desk(&self) -> Desk<'_> {
+        let plan = self.plan;
+        Desk {
+            about: About::of(&plan.task),
+            models: self.context.models,
+            judges: self.context.judges,
+            cache: self.context.cache,
+            run_id: self.context.run_id,
+            label: store::trial_path(&plan.name, &plan.task.name, plan.number),
         }
     }
 }

@@ -239,7 +239,7 @@ impl Bench<'_> {
             tree: &work.tree,
             request: &request,
             folder: self.folder.join(name),
-            label: format!("judge-{}-{name}", self.number),
+            label: format!("{}/judge-{}-{name}", self.judging.desk.label, self.number),
         };
         let said = question.ask().await?;
         self.spent.add(said.usage.as_ref());
