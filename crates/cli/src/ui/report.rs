@@ -94,7 +94,7 @@ fn row(trials: &[TrialSummary]) -> String {
 fn one(record: &Record, path: &str) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
-        let _ = writeln!(text, "  {name:<12}{value}");
+        let _ = writeln!(text, "  {name:<11} {value}");
     };
     row("agent", &agent(record));
     row("outcome", &outcome(record));

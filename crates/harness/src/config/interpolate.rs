@@ -254,6 +254,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_hook_is_told_later_stays_in_hooks_and_nowhere_else() {
+        let yaml = "{pre_execution: [{args: ['${REPO_DIR}', '$${BRANCH}', '${A}']}], name: '${A}'}";
+        let mut node = crate::config::node_of(yaml);
+        let env = BTreeMap::from([("A".to_owned(), "x".to_owned())]);
+        let variables = Variables {
+            project: &BTreeMap::new(),
+            env: &env,
+        };
+        assert!(fill(&mut node, yaml, &variables).faults.is_empty());
+        let read: serde_json::Value = node.read().unwrap();
+        let args = serde_json::json!(["${REPO_DIR}", "${BRANCH}", "x"]);
+        assert_eq!(read["pre_execution"][0]["args"], args);
+        let mut elsewhere = crate::config::node_of("{name: '${REPO_DIR}'}");
+        let faults = fill(&mut elsewhere, "", &variables).faults;
+        assert_eq!(faults[0].message, "`REPO_DIR` is not set");
+    }
+
+    #[test]
     fn values_are_text_and_are_not_filled_again() {
         check("${B}", "x: [${A}]");
     }

@@ -78,6 +78,8 @@ pub(super) async fn judge(
         }),
     );
     metrics.insert("judge_usage".to_owned(), bench.spent.metrics());
+    // Where every answer was kept from earlier, nobody has made it.
+    fs_err::create_dir_all(&bench.folder).map_err(|error| error.to_string())?;
     let file = format!("{}/{ANSWERS_FILE}", place.folder);
     store::write_json(&judging.artifacts.join(&file), &answers)
         .map_err(|error| error.to_string())?;
