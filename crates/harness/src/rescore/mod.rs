@@ -196,7 +196,7 @@ impl Rescore<'_> {
             false => None,
         };
         let models = Models::start(&tasks.execution, &self.host.env)?;
-        let judges = match &models {
+        let direct = match &models {
             Some(models) => Some(models.for_judges()),
             None if tasks.ask_models() => Some(Models::start_for_judges(&self.host.env)?),
             None => None,
@@ -205,7 +205,7 @@ impl Rescore<'_> {
             local: Sandbox::Local,
             docker,
             models,
-            judges,
+            judges: direct,
             cache: cache(&run_dir.path),
             run_id: run_dir.id.clone(),
         };
