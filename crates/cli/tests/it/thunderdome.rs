@@ -266,6 +266,45 @@ fn secrets_come_from_their_file_and_stay_out_of_complaints() {
 }
 
 #[test]
+fn weights_and_the_linter_make_the_composite_score() {
+    let context = context();
+    repo(&context);
+    let lint = "! grep -q BAD answer";
+    let weights = json!({"tests": 3, "static_analysis": 1});
+    let fields = json!({"lint_cmd": lint, "weights": weights, "install_cmd": null});
+    let fields = with(&fields, &json!({"test_cmd": "grep -qx 42 answer"}));
+    let tasks = json!({"tasks": [with(&task(), &fields)]});
+    let path = suite(&context, "printf '42\\nBAD\\n' > answer\n", &tasks);
+    run(&context, &path).assert_code(1);
+    let meta = trial(&context, "meta.json");
+    assert_eq!(
+        meta["scores"],
+        json!({"tests": 1.0, "static_analysis": 0.0})
+    );
+    assert_eq!(meta["composite_score"], 0.75);
+    assert_eq!(meta["budget_exceeded"], false);
+}
+
+#[test]
+fn the_own_tests_of_a_new_project_count_besides_the_hidden_ones() {
+    let context = context();
+    repo(&context);
+    let weights = json!({"hidden_tests": 3, "agent_tests": 1});
+    let fields = json!({
+        "greenfield": true, "green_weights": weights, "test_cmd": "cat hidden/test.sh >/dev/null && grep -qx 42 answer",
+    });
+    let tasks = json!({"tasks": [with(&task(), &fields)]});
+    let path = suite(&context, "echo 42 > answer\n", &tasks);
+    run(&context, &path).assert_code(1);
+    let meta = trial(&context, "meta.json");
+    assert_eq!(
+        meta["scores"],
+        json!({"hidden_tests": 1.0, "agent_tests": 0.0})
+    );
+    assert_eq!(meta["composite_score"], 0.75);
+}
+
+#[test]
 fn what_is_not_there_yet_is_refused_by_name() {
     let context = context();
     repo(&context);

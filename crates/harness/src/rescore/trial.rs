@@ -178,8 +178,8 @@ impl Rescore<'_> {
             }
             let install = artifacts.join(store::INSTALL_PATCH_FILE);
             let install = install.is_file().then_some(install);
-            let patch = artifacts.join(store::PATCH_FILE);
-            let change = workspace.redo(install.as_deref(), &patch).await?;
+            let agents = artifacts.join(store::PATCH_FILE);
+            let change = workspace.redo(install.as_deref(), &agents).await?;
             Ok::<_, crate::workspace::WorkspaceError>(Ok((workspace, change)))
         };
         let made = made.await;

@@ -179,9 +179,13 @@ fn no_lie_to_jest_gains_a_point() {
     let path = format!("{folder}/node_modules/.bin:/usr/bin:/bin");
     let line = "npm test --silent -- --ci --json --outputFile=\"$PROCTOR_REPORT\"";
     let config = json!({"command": line, "env": {"PATH": path}, "timeout_ms": 120_000});
-    let evaluators = json!([{"name": "tests", "config": config}]);
+    let evaluators = json!([{"name": "tests", "config": config.clone()}]);
     let good = "echo 'module.exports = (a, b) => a + b;' > add.js";
     let record = judged(&context, good, &evaluators);
+    assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
+    let wanted = json!({"fail_to_pass": ["add.test.js::one"]});
+    let named = json!([{"name": "tests", "config": crate::support::with(&config, &wanted)}]);
+    let record = judged(&context, good, &named);
     assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
     for lie in [
         r#"echo '{"name": "p", "scripts": {"test": "exit 0"}}' > package.json"#,

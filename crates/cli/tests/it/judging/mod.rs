@@ -1,6 +1,7 @@
 //! Judging: scores, what is protected, tests by their reports, runs judged again. Numbers in
 //! comments are those of the project's list of cases that harnesses get wrong.
 
+mod assertions;
 mod liars;
 mod rescore;
 mod scores;

@@ -159,7 +159,12 @@ impl Examiner<'_> {
         };
         let results = match problem {
             Some(problem) => Err(problem),
-            None => self.read(file, &logs),
+            None => self.read(file, &logs).map(|results| match results {
+                Results::Report(report) => {
+                    Results::Report(report.relative_to(bench.copy_inside().as_str()))
+                }
+                text @ Results::Text(_) => text,
+            }),
         };
         let results = results.map_err(|reason| match ran.last_line.as_str() {
             "" => reason,

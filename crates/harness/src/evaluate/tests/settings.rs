@@ -237,9 +237,9 @@ impl Settings {
     pub(super) fn argv(&self, report: &str) -> Vec<String> {
         match &self.what {
             What::Command(argv) => argv.clone(),
-            What::Runner(runner, args) => {
+            What::Runner(runner, more) => {
                 let (mut argv, after) = runner.words(report);
-                argv.extend(args.iter().cloned());
+                argv.extend(more.iter().cloned());
                 argv.extend(after);
                 argv
             }
