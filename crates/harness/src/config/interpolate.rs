@@ -124,9 +124,9 @@ fn keep(node: &mut Node, variables: &Variables<'_>) {
         }
         Value::List(items) => items.iter_mut().for_each(|item| keep(item, variables)),
         Value::Map(entries) => {
-            entries
-                .iter_mut()
-                .for_each(|(_, _, item)| keep(item, variables));
+            for (_, _, item) in entries {
+                keep(item, variables);
+            }
         }
         _ => {}
     }

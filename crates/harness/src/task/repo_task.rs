@@ -142,13 +142,11 @@ fn rubric(
 ) -> Result<Option<Evaluator>, Fault> {
     let weight = written.weights.and_then(|it| it.rubric);
     let Some(node) = entry.get("rubric") else {
-        return match weight.filter(|weight| *weight != 0.0) {
-            None => Ok(None),
-            Some(_) => {
-                let message = "`rubric` of `weights` has no effect without a `rubric`";
-                Err(entry.fault("weights", message))
-            }
-        };
+        if weight.is_some_and(|weight| weight != 0.0) {
+            let message = "`rubric` of `weights` has no effect without a `rubric`";
+            return Err(entry.fault("weights", message));
+        }
+        return Ok(None);
     };
     let config = match &node.value {
         Value::List(_) => Node {

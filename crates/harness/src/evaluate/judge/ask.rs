@@ -130,7 +130,7 @@ impl Question<'_> {
                 listener: &quiet,
                 cancel: judging.cancel,
             };
-            let ran = trial::run(&plan, &context).await;
+            let ran = Box::pin(trial::run(&plan, &context)).await;
             ran.map_err(|error| format!("the judge could not be started: {error}"))
         })
     }

@@ -230,9 +230,10 @@ impl Bench<'_> {
 
     async fn ask(&mut self, work: &Work, name: &str) -> Result<(String, Option<Usage>), String> {
         let has_tapes = self.judging.desk.judges.or(self.judging.desk.models);
-        let chance = match has_tapes.is_some_and(crate::models::Models::has_tapes) {
-            true => Chance::None,
-            false => Chance::Fresh,
+        let chance = if has_tapes.is_some_and(crate::models::Models::has_tapes) {
+            Chance::None
+        } else {
+            Chance::Fresh
         };
         let request = self.request(work).text(&request::fence(&work.diff, chance));
         let question = Question {

@@ -100,7 +100,7 @@ pub(in crate::evaluate) struct Settings {
 #[derive(Clone, Debug)]
 pub(super) enum Who {
     /// An agent in a copy of the result.
-    Agent(AgentJudge),
+    Agent(Box<AgentJudge>),
     /// A model, asked through the gateway.
     Model {
         model: String,
@@ -201,7 +201,7 @@ impl Settings {
             template: template(&written, config, folder)?,
             instructions: text_of(
                 "instructions-file",
-                &written.instructions_file,
+                written.instructions_file.as_deref(),
                 config,
                 folder,
             )?,
@@ -254,7 +254,7 @@ fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Who
         let message = "`provider` has no effect here: the agent knows its own";
         return Err(Fault::new(config.key_span_of("provider"), message));
     }
-    agent_judge(agent, spec, folder).map(Who::Agent)
+    Ok(Who::Agent(Box::new(agent_judge(agent, spec, folder)?)))
 }
 
 /// youBencha's way to name the agent.
@@ -317,7 +317,10 @@ fn template(written: &Written, config: &Node, folder: &Utf8Path) -> Result<Optio
                 .with_hint("keep one of them"));
         }
         (Some(text), None) => ("prompt", Some(text.clone())),
-        (None, file) => ("prompt_file", text_of("prompt_file", file, config, folder)?),
+        (None, file) => (
+            "prompt_file",
+            text_of("prompt_file", file.as_deref(), config, folder)?,
+        ),
     };
     let unknown = text.as_deref().and_then(request::unknown_place);
     if let Some(place) = unknown {
@@ -331,7 +334,7 @@ fn template(written: &Written, config: &Node, folder: &Utf8Path) -> Result<Optio
 /// The text of a file beside the test case.
 fn text_of(
     key: &str,
-    file: &Option<String>,
+    file: Option<&str>,
     config: &Node,
     folder: &Utf8Path,
 ) -> Result<Option<String>, Fault> {
