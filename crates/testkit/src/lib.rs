@@ -17,6 +17,7 @@ mod leftovers;
 pub mod llm;
 mod real_cli;
 mod repo;
+mod runners;
 
 pub use command::{Output, Program, Running};
 pub use context::TestContext;
@@ -24,3 +25,4 @@ pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
 pub use leftovers::{processes_with, wait_until};
 pub use real_cli::RealCli;
 pub use repo::Repo;
+pub use runners::test_runner;

@@ -387,7 +387,7 @@ fn a_model_of_another_maker_is_asked_in_its_own_way() {
     let model = ScriptedModel::start_blocking(scripted()).unwrap();
     let case = model_case(&context, "gpt-5");
     let program = proctor_run(&context, &case);
-    let program = program.env("OPENAI_BASE_URL", &format!("{}/v1", model.url()));
+    let program = program.env("OPENAI_BASE_URL", format!("{}/v1", model.url()));
     program
         .env("OPENAI_API_KEY", "sk-fake")
         .run()

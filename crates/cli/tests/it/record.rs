@@ -200,7 +200,8 @@ fn json_output_is_one_object() {
     assert_eq!(
         keys(trial),
         [
-            "agent", "cost_usd", "outcome", "record", "status", "task", "trial", "usage"
+            "agent", "cost_usd", "outcome", "record", "score", "status", "task", "trial", "type",
+            "usage"
         ]
     );
     assert_eq!(trial["agent"], "claude-code");

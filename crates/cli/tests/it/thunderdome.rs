@@ -346,6 +346,43 @@ fn what_is_not_there_yet_is_refused_by_name() {
             task(&json!({"rubric": ["It is good"]})),
             "nobody judges for `rubric`",
         ),
+        (
+            task(&json!({"time_limit_minutes": 0})),
+            "`time_limit_minutes`",
+        ),
+        (
+            task(&json!({"time_limit_minutes": null})),
+            "missing key `time_limit_minutes`",
+        ),
+        (task(&json!({"test_cmd": " "})), "`test_cmd` is empty"),
+        (
+            task(&json!({"tag": "--upload-pack=x"})),
+            "must not start with `-`",
+        ),
+        (task(&json!({"folder": "x"})), "keep one"),
+        (
+            task(&json!({"repo": null})),
+            "`testcase`, a `folder` or a `repo`",
+        ),
+        (
+            json!({"tasks": [{"folder": "nothing/*"}]}),
+            "there is no task in nothing/*",
+        ),
+    ] {
+        let path = suite(&context, "exit 0\n", &more);
+        let output = context.proctor(["validate", path.as_str()]).run();
+        output.assert_code(2);
+        assert!(output.stderr.contains(told), "{told}: {output}");
+        assert!(output.stderr.contains("thunderdome.yaml:"), "{output}");
+    }
+}
+
+#[test]
+fn a_score_that_could_not_be_made_is_refused() {
+    let context = context();
+    repo(&context);
+    let task = |fields: &Value| json!({"tasks": [with(&task(), fields)]});
+    for (more, told) in [
         (task(&json!({"lint_cmd": " "})), "`lint_cmd` is empty"),
         (
             task(&json!({"weights": {"rubric": 0.5}})),
@@ -371,28 +408,6 @@ fn what_is_not_there_yet_is_refused_by_name() {
         (
             task(&json!({"validation_image": "x"})),
             "`validation_image`",
-        ),
-        (
-            task(&json!({"time_limit_minutes": 0})),
-            "`time_limit_minutes`",
-        ),
-        (
-            task(&json!({"time_limit_minutes": null})),
-            "missing key `time_limit_minutes`",
-        ),
-        (task(&json!({"test_cmd": " "})), "`test_cmd` is empty"),
-        (
-            task(&json!({"tag": "--upload-pack=x"})),
-            "must not start with `-`",
-        ),
-        (task(&json!({"folder": "x"})), "keep one"),
-        (
-            task(&json!({"repo": null})),
-            "`testcase`, a `folder` or a `repo`",
-        ),
-        (
-            json!({"tasks": [{"folder": "nothing/*"}]}),
-            "there is no task in nothing/*",
         ),
     ] {
         let path = suite(&context, "exit 0\n", &more);

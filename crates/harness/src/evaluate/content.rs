@@ -145,11 +145,11 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
                 .map_err(|error| error.to_string())?;
             match (text, exists) {
                 (None, true) => {
-                    return Ok(finding(vec![format!("{path} is not there")], path.as_str()));
+                    return Ok(finding(&[format!("{path} is not there")], path.as_str()));
                 }
-                (None, false) => return Ok(finding(Vec::new(), path.as_str())),
+                (None, false) => return Ok(finding(&[], path.as_str())),
                 (Some(_), false) => {
-                    return Ok(finding(vec![format!("{path} is there")], path.as_str()));
+                    return Ok(finding(&[format!("{path} is there")], path.as_str()));
                 }
                 (Some(text), true) => (path.to_string(), text),
             }
@@ -170,7 +170,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
     if let Some((path, equals)) = &settings.json {
         violations.extend(at(&subject, &text, path, equals.as_ref()));
     }
-    Ok(finding(violations, &subject))
+    Ok(finding(&violations, &subject))
 }
 
 /// What is wrong with a place in JSON.
@@ -206,7 +206,7 @@ pub(super) fn read_log(judging: &Judging<'_>) -> Result<Document, String> {
     serde_json::from_slice(&bytes).map_err(|error| format!("{path} cannot be read: {error}"))
 }
 
-fn finding(violations: Vec<String>, subject: &str) -> Finding {
+fn finding(violations: &[String], subject: &str) -> Finding {
     Finding {
         status: if violations.is_empty() {
             VerdictStatus::Passed

@@ -116,7 +116,7 @@ pub(super) async fn judge(
         settings.min * 100.0
     );
     if code != 0 {
-        message.push_str(&format!("; `{line}` exited with code {code}"));
+        message = format!("{message}; `{line}` exited with code {code}");
     }
     let branches = coverage.branches.and_then(super::reports::Share::ratio);
     Ok(Finding {

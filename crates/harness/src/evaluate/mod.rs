@@ -427,7 +427,7 @@ impl Evaluator {
         };
         let mut verdict = match found {
             Ok(finding) => self.verdict(finding),
-            Err(message) => self.without_finding(VerdictStatus::Error, &message),
+            Err(message) => self.broken(&message),
         };
         verdict.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         verdict
@@ -436,6 +436,11 @@ impl Evaluator {
     /// The verdict of an evaluator that had nothing to judge.
     pub fn skipped(&self, why: &str) -> Verdict {
         self.without_finding(VerdictStatus::Skipped, why)
+    }
+
+    /// The verdict of an evaluator that could not judge.
+    pub fn broken(&self, why: &str) -> Verdict {
+        self.without_finding(VerdictStatus::Error, why)
     }
 
     fn verdict(&self, finding: Finding) -> Verdict {

@@ -31,7 +31,7 @@ const FINDINGS: &str = "new-findings.json";
 #[serde(deny_unknown_fields)]
 struct Written {
     /// Words, or a line for the shell. `PROCTOR_REPORT` names the file that its report goes to
-    /// (SARIF, ESLint's or cargo's JSON); what it prints is read when it writes none.
+    /// (SARIF, `ESLint`'s or cargo's JSON); what it prints is read when it writes none.
     command: CommandWords,
     /// How bad a finding has to be to count. Default `warning`.
     level: Option<Level>,

@@ -10,6 +10,7 @@ use super::{Finding, Judging, VerdictStatus, content::read_log};
 use crate::{
     config::{EvaluatorSpec, Fault},
     log::{Document, ToolCall},
+    usage::Usd,
 };
 
 /// `config` of `trajectory`.
@@ -140,11 +141,7 @@ fn limits(written: &Written, log: &Document) -> Result<Vec<String>, String> {
                 .and_then(|total| total.total_tokens)
                 .map(|tokens| tokens as f64),
         ),
-        (
-            "dollars",
-            written.max_cost_usd,
-            cost.map(|cost| cost.dollars()),
-        ),
+        ("dollars", written.max_cost_usd, cost.map(Usd::dollars)),
         (
             "milliseconds",
             written.max_duration_ms.map(|limit| limit as f64),
@@ -159,7 +156,6 @@ fn limits(written: &Written, log: &Document) -> Result<Vec<String>, String> {
     let mut violations = Vec::new();
     for (what, limit, value) in checks {
         match (limit, value) {
-            (None, _) => {}
             (Some(_), None) => return Err(format!("how many {what} it took is not known")),
             (Some(limit), Some(value)) if value > limit => {
                 violations.push(format!("{value} {what}, {limit} at most"));

@@ -149,9 +149,10 @@ pub enum RescoreError {
     Store(#[from] StoreError),
 }
 
-/// Where trials are judged: as they were run.
-struct Sandboxes {
-    local: Sandbox,
+/// Where and by what the trials of a run are judged.
+struct Court<'a> {
+    tasks: Tasks,
+    /// For those that ran in containers.
     docker: Option<Sandbox>,
     /// How judges that are agents reach models.
     models: Option<Models>,
@@ -160,6 +161,7 @@ struct Sandboxes {
     /// Where their answers are kept.
     cache: Utf8PathBuf,
     run_id: String,
+    cancel: &'a CancellationToken,
 }
 
 /// What came of one trial.
@@ -186,14 +188,13 @@ impl Rescore<'_> {
         let tasks = self.tasks(&run_dir.path, &records)?;
         let in_containers =
             |(_, record): &(_, Record)| matches!(record.sandbox, SandboxRecord::Docker(_));
-        let docker = match records.iter().any(in_containers) {
-            true => {
-                let mut execution = tasks.execution.clone();
-                execution.sandbox = SandboxKind::Docker;
-                execution.use_containers();
-                Some(Sandbox::open(&execution, self.host, &run_dir.path).await?)
-            }
-            false => None,
+        let docker = if records.iter().any(in_containers) {
+            let mut execution = tasks.execution.clone();
+            execution.sandbox = SandboxKind::Docker;
+            execution.use_containers();
+            Some(Sandbox::open(&execution, self.host, &run_dir.path).await?)
+        } else {
+            None
         };
         let models = Models::start(&tasks.execution, &self.host.env)?;
         let direct = match &models {
@@ -201,22 +202,21 @@ impl Rescore<'_> {
             None if tasks.ask_models() => Some(Models::start_for_judges(&self.host.env)?),
             None => None,
         };
-        let sandboxes = Sandboxes {
-            local: Sandbox::Local,
+        let court = Court {
+            tasks,
             docker,
+            cancel,
             models,
             judges: direct,
             cache: cache(&run_dir.path),
             run_id: run_dir.id.clone(),
         };
         let judged = stream::iter(records)
-            .map(|(folder, record)| {
-                Box::pin(self.judge(folder, record, &tasks, &sandboxes, cancel))
-            })
+            .map(|(folder, record)| Box::pin(self.judge(folder, record, &court)))
             .buffer_unordered(self.parallel.max(1))
             .collect::<Vec<_>>()
             .await;
-        if let Some(sandbox) = &sandboxes.docker {
+        if let Some(sandbox) = &court.docker {
             sandbox.close().await;
         }
         let summary = summary(&run_dir, judged)?;

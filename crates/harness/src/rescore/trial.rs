@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use tokio_util::sync::CancellationToken;
 
-use super::{Definitions, Done, NotJudged, Rescore, Rescored, Sandboxes, Standing, Tasks, Which};
+use super::{Court, Definitions, Done, NotJudged, Rescore, Rescored, Standing, Tasks, Which};
 use crate::{
     area::Area,
     evaluate::{About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
@@ -19,6 +18,13 @@ use crate::{
     trial,
     workspace::{Change, Workspace},
 };
+
+/// What is on record of a trial.
+struct Kept<'a> {
+    record: &'a Record,
+    task: &'a Task,
+    artifacts: &'a Utf8Path,
+}
 
 /// A trial's work, made again.
 struct Remade {
@@ -33,24 +39,24 @@ impl Rescore<'_> {
         &self,
         folder: Utf8PathBuf,
         mut record: Record,
-        tasks: &Tasks,
-        sandboxes: &Sandboxes,
-        cancel: &CancellationToken,
+        court: &Court<'_>,
     ) -> Result<Done, StoreError> {
         let before = Standing::of(&record);
         let is_broken = |verdict: &Verdict| verdict.status == VerdictStatus::Error;
         if self.which == Which::Errors && !record.verdicts.iter().any(is_broken) {
             return Ok(Done::LeftAlone);
         }
-        let judged = match self.task(&record, tasks) {
+        let judged = match self.task(&record, &court.tasks) {
             Ok(task) => {
-                let judged = self.verdicts(&folder, &record, &task, sandboxes, cancel);
+                let judged = self.verdicts(&folder, &record, &task, court);
                 judged.await.map(|verdicts| (verdicts, task))
             }
             Err(reason) => Err(reason),
         };
         let (verdicts, task) = match judged {
-            Ok(_) if cancel.is_cancelled() => return Ok(not_judged(&record, "it was interrupted")),
+            Ok(_) if court.cancel.is_cancelled() => {
+                return Ok(not_judged(&record, "it was interrupted"));
+            }
             Ok(judged) => judged,
             Err(reason) => return Ok(not_judged(&record, &reason)),
         };
@@ -103,18 +109,20 @@ impl Rescore<'_> {
         folder: &Utf8Path,
         record: &Record,
         task: &Task,
-        sandboxes: &Sandboxes,
-        cancel: &CancellationToken,
+        court: &Court<'_>,
     ) -> Result<Vec<Verdict>, String> {
         let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
-        let sandbox = match (&record.sandbox, &sandboxes.docker) {
+        let sandbox = match (&record.sandbox, &court.docker) {
             (SandboxRecord::Docker(_), Some(docker)) => docker,
-            _ => &sandboxes.local,
+            _ => &Sandbox::Local,
         };
         let artifacts = folder.join("artifacts");
-        let remade = self
-            .remake(record, task, sandbox, &area, &artifacts)
-            .await?;
+        let trial = Kept {
+            record,
+            task,
+            artifacts: &artifacts,
+        };
+        let remade = self.remake(&trial, sandbox, &area).await?;
         let evidence = format!("{EVIDENCE}-{}", record.history.len() + 2);
         let judging = Judging {
             workspace: &remade.workspace,
@@ -130,13 +138,13 @@ impl Rescore<'_> {
             host: self.host,
             desk: Desk {
                 about: About::of(task),
-                models: sandboxes.models.as_ref(),
-                judges: sandboxes.judges.as_ref(),
-                cache: &sandboxes.cache,
-                run_id: &sandboxes.run_id,
+                models: court.models.as_ref(),
+                judges: court.judges.as_ref(),
+                cache: &court.cache,
+                run_id: &court.run_id,
                 label: store::trial_path(&record.agent.name, &record.task.name, record.trial),
             },
-            cancel,
+            cancel: court.cancel,
         };
         let mut verdicts = Vec::new();
         for (number, evaluator) in task.evaluators.iter().enumerate() {
@@ -157,12 +165,11 @@ impl Rescore<'_> {
     /// The work as the agent left it, as far as it was kept.
     async fn remake(
         &self,
-        record: &Record,
-        task: &Task,
+        trial: &Kept<'_>,
         sandbox: &Sandbox,
         area: &Area,
-        artifacts: &Utf8Path,
     ) -> Result<Remade, String> {
+        let (record, task) = (trial.record, trial.task);
         let text = |error: EngineError| error.to_string();
         let room = room(record, sandbox).await.map_err(text)?;
         let private = area.path.join("private");
@@ -176,9 +183,9 @@ impl Rescore<'_> {
                     "what the agent started from has changed since".to_owned()
                 ));
             }
-            let install = artifacts.join(store::INSTALL_PATCH_FILE);
+            let install = trial.artifacts.join(store::INSTALL_PATCH_FILE);
             let install = install.is_file().then_some(install);
-            let agents = artifacts.join(store::PATCH_FILE);
+            let agents = trial.artifacts.join(store::PATCH_FILE);
             let change = workspace.redo(install.as_deref(), &agents).await?;
             Ok::<_, crate::workspace::WorkspaceError>(Ok((workspace, change)))
         };

@@ -304,7 +304,7 @@ fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
     };
     let mut all = Vec::new();
     if let Some(line) = &written.build_cmd {
-        let command = plain(line, worth.of_static);
+        let command = plain(line, worth.analysis);
         all.push(Evaluator::of_repo_command("build_cmd", &command));
     }
     if let Some(line) = &written.lint_cmd {
@@ -315,7 +315,7 @@ fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
             } else {
                 JudgesBy::NewFindings
             },
-            ..plain(line, worth.of_static)
+            ..plain(line, worth.analysis)
         };
         all.push(Evaluator::of_repo_command("lint_cmd", &command));
     }
@@ -325,10 +325,10 @@ fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
         ..plain(&written.test_cmd, weight)
     };
     if is_green {
-        let own = tests(worth.of_own_tests, None);
+        let own = tests(worth.own_tests, None);
         all.push(Evaluator::of_repo_command("agent_tests", &own));
     }
-    let hidden = tests(worth.of_tests, written.validation_tag.as_deref());
+    let hidden = tests(worth.tests, written.validation_tag.as_deref());
     let name = if is_green { "hidden_tests" } else { "test_cmd" };
     all.push(Evaluator::of_repo_command(name, &hidden));
     all.into()
@@ -336,10 +336,10 @@ fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
 
 /// What each evaluator counts.
 struct Worth {
-    of_tests: f64,
-    of_own_tests: f64,
+    tests: f64,
+    own_tests: f64,
     /// Shared by all that judge the code without running it.
-    of_static: f64,
+    analysis: f64,
 }
 
 impl Worth {
@@ -351,18 +351,18 @@ impl Worth {
             let given = written.green_weights;
             let given = |read: fn(&GreenWeights) -> Option<f64>| given.as_ref().and_then(read);
             return Worth {
-                of_tests: given(|it| it.hidden_tests).unwrap_or(hidden),
-                of_own_tests: given(|it| it.agent_tests).unwrap_or(own),
-                of_static: given(|it| it.build_lint).unwrap_or(analysis) / shares,
+                tests: given(|it| it.hidden_tests).unwrap_or(hidden),
+                own_tests: given(|it| it.agent_tests).unwrap_or(own),
+                analysis: given(|it| it.build_lint).unwrap_or(analysis) / shares,
             };
         }
         let (tests, analysis) = WEIGHTS;
         let given = written.weights;
         let given = |read: fn(&Weights) -> Option<f64>| given.as_ref().and_then(read);
         Worth {
-            of_tests: given(|it| it.tests).unwrap_or(tests),
-            of_own_tests: 0.0,
-            of_static: given(|it| it.static_analysis).unwrap_or(analysis) / shares,
+            tests: given(|it| it.tests).unwrap_or(tests),
+            own_tests: 0.0,
+            analysis: given(|it| it.static_analysis).unwrap_or(analysis) / shares,
         }
     }
 }

@@ -35,14 +35,10 @@ impl Trial<'_> {
         self.phase(Phase::Judging);
         let workdir = self.workdir();
         // A place of its own: build tools look for settings in every folder above.
-        let area = match Area::create(&self.context.host.temp) {
-            Ok(area) => Some(area),
-            Err(error) => {
-                let lost = LogError::new("JUDGING_FAILED", chain(&error));
-                self.record.errors.push(lost);
-                None
-            }
-        };
+        let area = self
+            .change
+            .is_some()
+            .then(|| Area::create(&self.context.host.temp));
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
             let verdict = match (&self.workspace, &self.change, &area) {
                 _ if outcome.is_infrastructure() => {
@@ -51,7 +47,7 @@ impl Trial<'_> {
                 _ if self.context.cancel.is_cancelled() => {
                     evaluator.skipped("not judged: the run was interrupted")
                 }
-                (Some(workspace), Some(change), Some(area)) => {
+                (Some(workspace), Some(change), Some(Ok(area))) => {
                     let judging = Judging {
                         workspace,
                         change,
@@ -69,7 +65,9 @@ impl Trial<'_> {
                     };
                     evaluator.judge(&judging, number + 1).await
                 }
-                (_, _, None) => evaluator.skipped("not judged: there is no place to judge in"),
+                (_, _, Some(Err(error))) => {
+                    evaluator.broken(&format!("there is no place to judge in: {error}"))
+                }
                 _ => evaluator.skipped("not judged: the agent's change is not known"),
             };
             (self.context.listener)(&RunEvent::Judged(&verdict));

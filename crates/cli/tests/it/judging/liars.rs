@@ -1,10 +1,10 @@
 //! Agents that work on the judge instead of the task, with real test runners: none gains a point
 //! that it would not have for doing nothing. Cases 4 and 5.
 
-use proctor_testkit::TestContext;
+use proctor_testkit::{TestContext, test_runner};
 use serde_json::{Value, json};
 
-use super::{judged, runner, standing};
+use super::{judged, standing};
 use crate::support::context;
 
 const GOOD: &str = "printf 'def add(a, b):\\n    return a + b\\n' > calc.py";
@@ -23,7 +23,7 @@ fn pytest(folder: &str, more: &Value) -> Value {
 
 #[test]
 fn pytest_counts_what_passed_and_keeps_it_test_by_test() {
-    let Some(folder) = runner("python") else {
+    let Some(folder) = test_runner("python") else {
         return;
     };
     let context = context();
@@ -46,7 +46,7 @@ fn pytest_counts_what_passed_and_keeps_it_test_by_test() {
 
 #[test]
 fn no_lie_to_pytest_gains_a_point() {
-    let Some(folder) = runner("python") else {
+    let Some(folder) = test_runner("python") else {
         return;
     };
     let context = context();
@@ -108,7 +108,7 @@ fn no_lie_to_pytest_gains_a_point() {
 
 #[test]
 fn what_was_changed_among_protected_files_is_told() {
-    let Some(folder) = runner("python") else {
+    let Some(folder) = test_runner("python") else {
         return;
     };
     let context = context();
@@ -158,7 +158,7 @@ fn output_that_cannot_be_read_is_an_error_and_a_summary_is_marked() {
 
 #[test]
 fn no_lie_to_jest_gains_a_point() {
-    let Some(folder) = runner("node") else {
+    let Some(folder) = test_runner("node") else {
         return;
     };
     let context = context();

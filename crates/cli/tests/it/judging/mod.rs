@@ -11,25 +11,6 @@ use serde_json::{Value, json};
 
 use crate::support::{command_case, run, with};
 
-/// Names the folder of test runners; nothing is downloaded by a test.
-const RUNNERS: &str = "PROCTOR_TEST_RUNNERS";
-
-/// The folder of a runner; without it the test says so, and under `CI` it fails.
-fn runner(name: &str) -> Option<String> {
-    let folder = std::env::var(RUNNERS)
-        .ok()
-        .map(|all| format!("{all}/{name}"));
-    let found = folder.filter(|folder| camino::Utf8Path::new(folder).is_dir());
-    if found.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "there is no {name} in {RUNNERS}"
-        );
-        println!("SKIPPED: there is no {name} in {RUNNERS}");
-    }
-    found
-}
-
 /// A case whose agent is this line for the shell.
 fn case_of(line: &str, evaluators: &Value) -> Value {
     let agent =

@@ -237,11 +237,11 @@ impl Settings {
     pub(super) fn argv(&self, report: &str) -> Vec<String> {
         match &self.what {
             What::Command(argv) => argv.clone(),
-            What::Runner(runner, more) => {
-                let (mut argv, after) = runner.words(report);
-                argv.extend(more.iter().cloned());
-                argv.extend(after);
-                argv
+            What::Runner(runner, args) => {
+                let (mut words, after) = runner.words(report);
+                words.extend(args.iter().cloned());
+                words.extend(after);
+                words
             }
         }
     }
