@@ -1,8 +1,16 @@
 //! What the command line takes.
 
+mod models;
+mod reports;
+
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use proctor_harness::config::Network;
+
+pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
+pub use reports::{
+    BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
+};
 
 /// Run coding agents on tasks, watch them, and judge what they did.
 #[derive(Debug, Parser)]
@@ -23,6 +31,8 @@ pub struct Args {
 pub enum Command {
     /// Run test cases or a suite: agents work on repos, evaluators judge the results
     Run(Box<RunArgs>),
+    /// Judge work that is done already, in a directory that is not touched
+    Eval(EvalArgs),
     /// Check test cases and suites without running anything
     Validate(ValidateArgs),
     /// Write a test case to start from
@@ -35,10 +45,18 @@ pub enum Command {
     Schema(SchemaArgs),
     /// Tell how far a run of a suite is, and what came of it
     Status(StatusArgs),
+    /// Report what runs came to: agents with intervals, tasks, and what cannot be told apart
+    Report(ReportArgs),
+    /// Compare two runs, agents or baselines, and fail when the second is certainly worse
+    Compare(CompareArgs),
+    /// Keep the figures of a run to compare later ones with
+    Baseline(BaselineArgs),
     /// Watch a run from another terminal, while it runs or afterwards
     Watch(WatchArgs),
     /// Play a trial's session back
     Replay(ReplayArgs),
+    /// Judge the trials of runs again, from their records; no agent is run
+    Rescore(RescoreArgs),
     /// Remove workspaces, runs, and what dead runs left behind
     Clean(CleanArgs),
     /// Work with tasks
@@ -47,10 +65,34 @@ pub enum Command {
     Log(LogArgs),
     /// Work with images for trials in containers
     Image(ImageArgs),
+    /// Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+    Gateway(Box<GatewayArgs>),
+    /// Show what models cost, since when and by whose word
+    Prices(PricesArgs),
     /// Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
     SdkServer(SdkServerArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+}
+
+/// `proctor rescore`.
+#[derive(Debug, Parser)]
+pub struct RescoreArgs {
+    /// Runs: their folders, ids, or `results/latest`
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<Utf8PathBuf>,
+    /// Only verdicts of evaluators that broke; the others stay
+    #[arg(long)]
+    pub errors_only: bool,
+    /// Judge by tasks and evaluators as their files say now
+    #[arg(long)]
+    pub current: bool,
+    /// How many trials are judged at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub parallel: u16,
+    /// Print one JSON array on standard output when all is done
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `proctor run`.
@@ -77,7 +119,26 @@ pub struct RunArgs {
     #[command(flatten)]
     pub view: ViewArgs,
     #[command(flatten)]
+    pub models: ModelArgs,
+    #[command(flatten)]
     pub suite: SuiteArgs,
+}
+
+/// `proctor eval`.
+#[derive(Debug, Parser)]
+pub struct EvalArgs {
+    /// What is judged and how: `name`, `description`, `directory`, `evaluators`
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Utf8PathBuf,
+    /// The directory with the work, whatever the file says
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<Utf8PathBuf>,
+    /// Print one JSON object on standard output when all is done
+    #[arg(long)]
+    pub json: bool,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = Progress::Auto)]
+    pub progress: Progress,
 }
 
 /// Whether a run is shown in the live view.
@@ -116,18 +177,6 @@ pub struct SuiteArgs {
     /// What trials in containers may reach, whatever suite and tasks say
     #[arg(long, value_enum, value_name = "NETWORK")]
     pub network: Option<NetworkArg>,
-    /// Answer the agents' calls from this file: no model is asked, and nothing is paid
-    #[arg(long, value_name = "FILE")]
-    pub model_script: Option<Utf8PathBuf>,
-    /// Record each trial's calls to models below this folder
-    #[arg(long, value_name = "DIR", conflicts_with = "replay_models")]
-    pub record_models: Option<Utf8PathBuf>,
-    /// Answer the agents' calls from what was recorded below this folder, and from nothing else
-    #[arg(long, value_name = "DIR")]
-    pub replay_models: Option<Utf8PathBuf>,
-    /// What all trials may spend together, in dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
-    pub max_cost: Option<u64>,
     /// What the order of the trials comes from
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -140,18 +189,6 @@ pub struct SuiteArgs {
     /// Show what would run, in its order, and run nothing
     #[arg(long)]
     pub dry_run: bool,
-}
-
-/// An amount of dollars, in nano-dollars.
-fn dollars(text: &str) -> Result<u64, String> {
-    let amount = text
-        .parse()
-        .ok()
-        .and_then(proctor_harness::usage::Usd::from_dollars)
-        .and_then(|amount| u64::try_from(amount.nanos()).ok());
-    amount
-        .filter(|nanos| *nanos > 0)
-        .ok_or_else(|| "expected an amount of dollars above 0".to_owned())
 }
 
 /// Where trials execute.
@@ -281,6 +318,8 @@ pub enum SchemaName {
     /// A test case or suite, as you write it
     #[value(alias = "testcase")]
     Suite,
+    /// What `proctor eval` reads
+    Eval,
     /// youbencha-log.json
     Log,
     /// results.json

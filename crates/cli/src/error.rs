@@ -1,9 +1,11 @@
 //! What goes wrong before, beside or instead of a run, and the exit codes.
 
 use camino::Utf8PathBuf;
+use proctor_gateway::GatewayError;
 use proctor_harness::{
-    check::CheckError, clean::CleanError, config::ConfigError, export::ExportError, plan::NoMatch,
-    runner::FailedStart, store::TrialStatus, suite::SuiteError, trial::TrialError,
+    check::CheckError, clean::CleanError, config::ConfigError, export::ExportError,
+    litellm::LiteLlmError, plan::NoMatch, report, rescore::RescoreError, runner::FailedStart,
+    store::TrialStatus, suite::SuiteError, trial::TrialError,
 };
 
 /// How the program ends.
@@ -70,9 +72,18 @@ pub enum CliError {
     /// A filter names what is not there.
     #[error(transparent)]
     NoMatch(#[from] NoMatch),
+    /// An option does not go with LiteLLM.
+    #[error("{why}")]
+    LiteLlm {
+        /// Why.
+        why: &'static str,
+    },
     /// A suite could not be run.
     #[error(transparent)]
     Suite(#[from] SuiteError),
+    /// A run could not be judged again.
+    #[error(transparent)]
+    Rescore(#[from] RescoreError),
     /// A task could not be checked.
     #[error(transparent)]
     Check(#[from] CheckError),
@@ -85,6 +96,29 @@ pub enum CliError {
         /// As it was named.
         run: Utf8PathBuf,
     },
+    /// A folder holds no trial.
+    #[error(transparent)]
+    NoTrials(#[from] report::NoTrials),
+    /// A file is no result.
+    #[error("{path} cannot be reported")]
+    NoResults {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why.
+        source: report::NoResults,
+    },
+    /// A single result has no such report.
+    #[error("a results.json has no report as {format}")]
+    FromFormat {
+        /// The format.
+        format: &'static str,
+    },
+    /// A baseline cannot be used.
+    #[error(transparent)]
+    Baseline(#[from] report::BaselineError),
+    /// Two sets of trials cannot be compared.
+    #[error(transparent)]
+    Pairing(#[from] report::PairingError),
     /// A trial left no events.
     #[error("there is no events.ndjson in {trial}")]
     NoEvents {
@@ -106,9 +140,41 @@ pub enum CliError {
         /// Which.
         setting: &'static str,
     },
+    /// Results would lie in what is judged.
+    #[error("the results would lie in {directory}, which is not to be touched")]
+    NoPlaceForResults {
+        /// The directory that is judged.
+        directory: Utf8PathBuf,
+    },
     /// The script of a model cannot be used.
     #[error("the model's script cannot be read: {0}")]
     ModelScript(String),
+    /// A file with prices cannot be used.
+    #[error("the prices cannot be read: {0}")]
+    Prices(String),
+    /// Prices without a gateway would do nothing.
+    #[error("--prices does nothing without a gateway")]
+    IdlePrices,
+    /// A model without a price.
+    #[error("there is no price for `{model}`")]
+    NoPrice {
+        /// The model.
+        model: String,
+    },
+    /// A gateway that nobody would answer.
+    #[error(
+        "the gateway has nobody to ask: no provider's key is set, and there is neither a script nor a recording"
+    )]
+    NobodyToAsk,
+    /// A name that no key can have, or that two would have.
+    #[error("`{name}` cannot be a key's name")]
+    KeyName {
+        /// As given.
+        name: String,
+    },
+    /// The gateway cannot be started.
+    #[error("the gateway could not be started")]
+    Gateway(#[from] GatewayError),
     /// A file is in the way.
     #[error("{path} is there already")]
     Exists {
@@ -147,6 +213,9 @@ impl CliError {
             CliError::Trial(error)
             | CliError::Suite(SuiteError::Trial(error))
             | CliError::Check(CheckError::Trial(error)) => error.hint(),
+            CliError::Suite(SuiteError::Store(error)) if error.is_full() => {
+                Some("make room, and go on with --resume".to_owned())
+            }
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one".to_owned())
             }
@@ -163,6 +232,7 @@ impl CliError {
                 Some("resume with the same suite and options, or start a new run".to_owned())
             }
             CliError::Suite(SuiteError::Running { .. })
+            | CliError::Rescore(RescoreError::Running { .. })
             | CliError::Clean(CleanError::Running { .. }) => {
                 Some("wait for it to end, or end it".to_owned())
             }
@@ -171,17 +241,46 @@ impl CliError {
             CliError::NoEvents { .. } | CliError::Export(ExportError::NoRecord { .. }) => {
                 Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
             }
+            CliError::NoTrials(_) => Some("name the folder of a run; `proctor list runs` shows those on record".to_owned()),
+            CliError::FromFormat { .. } => Some("use table, markdown or json, or report the run that it lies in".to_owned()),
+            CliError::Baseline(report::BaselineError::Exists { .. }) => Some("use --force to replace it".to_owned()),
+            CliError::Baseline(report::BaselineError::Name { .. }) => {
+                Some("use letters, digits, `.`, `_` and `-`".to_owned())
+            }
+            CliError::Pairing(report::PairingError::NoAgent { known, .. }) => {
+                Some(format!("there are: {}", known.join(", ")))
+            }
+            CliError::Pairing(report::PairingError::NoSharedAgent { .. }) => {
+                Some("name the agents: RUN:AGENT".to_owned())
+            }
+            CliError::NoPlaceForResults { .. } => {
+                Some("name a folder elsewhere with `output_dir`".to_owned())
+            }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
             CliError::Export(ExportError::NoSession { .. }) => {
                 Some("use --format otlp-json, which needs no session".to_owned())
             }
+            CliError::IdlePrices => Some("add `gateway: {}` to the file".to_owned()),
+            CliError::NoPrice { .. } => Some("write one into a file and name that with `--prices FILE`, `gateway.prices` or `prices` in .youbencharc; see docs/gateway.md".to_owned()),
+            CliError::NobodyToAsk => Some("set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or use --env-file, --model-script or --replay-models".to_owned()),
+            CliError::KeyName { .. } => Some("use each name once, with letters, digits, `.`, `_` and `-`".to_owned()),
+            CliError::Gateway(GatewayError::Listen { .. }) => Some("choose another address with --listen".to_owned()),
+            CliError::LiteLlm { .. } => Some("leave it out, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
+            CliError::Suite(SuiteError::LiteLlm(LiteLlmError::NotFound { .. })) => {
+                Some("install it with: pip install 'litellm[proxy]', or name it with `program`".to_owned())
+            }
             CliError::Clean(_)
             | CliError::Export(_)
+            | CliError::Rescore(_)
             | CliError::Check(_)
             | CliError::Suite(_)
             | CliError::Config(_)
             | CliError::Io(_)
             | CliError::NotAnArgument { .. }
+            | CliError::Prices(_)
+            | CliError::Gateway(_)
+            | CliError::NoResults { .. }
+            | CliError::Baseline(_)
             | CliError::ModelScript(_) => None,
         }
     }
@@ -194,9 +293,16 @@ impl CliError {
             {
                 Exit::Infrastructure
             }
-            CliError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)) => {
+            CliError::Suite(
+                SuiteError::Sandbox(_)
+                | SuiteError::Gateway(_)
+                | SuiteError::LiteLlm(LiteLlmError::Ended { .. } | LiteLlmError::Silent { .. }),
+            )
+            | CliError::Rescore(RescoreError::Sandbox(_))
+            | CliError::Gateway(GatewayError::Listen { .. } | GatewayError::Thread { .. }) => {
                 Exit::Infrastructure
             }
+            CliError::Suite(SuiteError::Store(error)) if error.is_full() => Exit::Infrastructure,
             _ => Exit::Usage,
         }
     }

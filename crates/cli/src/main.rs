@@ -9,6 +9,7 @@ mod ui;
 use std::process::ExitCode;
 
 use clap::Parser;
+use proctor_harness::sandbox::docker;
 
 use crate::args::{Args, Command, ImageCommand, LogCommand, TaskCommand};
 
@@ -17,16 +18,27 @@ fn main() -> ExitCode {
     if let Some(code) = proctor_process::supervise_if_asked() {
         return code;
     }
+    // Started by an engine elsewhere, in a container that carries connections to us.
+    let mut args = std::env::args();
+    if args.nth(1).as_deref() == Some(docker::CARRY) {
+        let ports: Vec<u16> = args.filter_map(|port| port.parse().ok()).collect();
+        return docker::carry(&ports);
+    }
     let done = match Args::parse().command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),
         Command::Init(args) => commands::init::init(&args),
         Command::List(args) => commands::list::list(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Schema(args) => commands::schema::schema(&args),
         Command::Status(args) => commands::status::status(&args),
+        Command::Report(args) => commands::report::report(&args),
+        Command::Compare(args) => commands::compare::compare(&args),
+        Command::Baseline(args) => commands::baseline::baseline(&args),
         Command::Watch(args) => commands::watch::watch(&args),
         Command::Replay(args) => commands::replay::replay(&args),
+        Command::Rescore(args) => commands::rescore::rescore(&args),
         Command::Clean(args) => commands::clean::clean(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
@@ -39,6 +51,8 @@ fn main() -> ExitCode {
         Command::Image(args) => match args.command {
             ImageCommand::Build(args) => commands::image::build(&args),
         },
+        Command::Gateway(args) => commands::gateway::gateway(&args),
+        Command::Prices(args) => commands::prices::prices(&args),
         Command::SdkServer(args) => commands::sdk_server::sdk_server(&args),
         Command::Completions(args) => commands::completions::completions(&args),
     };

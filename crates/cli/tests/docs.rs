@@ -123,8 +123,16 @@ fn every_yaml_example_is_valid() {
         if block.info.first().is_none_or(|info| info != "yaml") {
             continue;
         }
+        if block.info.get(1).is_some_and(|info| info == "eval") {
+            // Those of `proctor eval` are run below.
+            continue;
+        }
         if block.info.get(1).is_some_and(|info| info == "suite") {
-            // Held against the example that `suites::the_example_suite_passes` runs.
+            // `suites.md` and `tasks.md` show examples that are run as they are.
+            if !matches!(block.page.file_name(), Some("suites.md" | "tasks.md")) {
+                check_suite(&context, &folder, &block);
+                examples += 1;
+            }
             continue;
         }
         examples += 1;
@@ -149,6 +157,24 @@ fn every_yaml_example_is_valid() {
     assert!(examples > 8, "only {examples} examples were found");
 }
 
+/// A suite of the docs, beside the files that it names.
+fn check_suite(context: &TestContext, folder: &Utf8Path, block: &Block) {
+    std::fs::create_dir_all(folder.join("cases")).unwrap();
+    let case = "name: example\ndescription: An example of the docs.\nrepo: ../repo\nagent: {type: claude-code, config: {prompt: x}}\nevaluators: [git-diff]\n";
+    for (name, text) in [
+        ("cases/one.yaml", case),
+        ("prices.json", "{\"prices\": []}"),
+        ("answers.yaml", "answers: []"),
+        ("suite.yaml", block.text.as_str()),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let program = context.proctor(["validate", "suite.yaml"]);
+    let output = program.current_dir(folder).run();
+    let place = format!("{}:{}", block.page, block.line);
+    assert_eq!(output.code, Some(0), "{place}\n{output}");
+}
+
 #[test]
 fn every_example_is_valid_and_the_quickstart_passes() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
@@ -162,6 +188,37 @@ fn every_example_is_valid_and_the_quickstart_passes() {
     let output = context.proctor(["run", quickstart.as_str()]).run();
     output.assert_code(0);
     assert!(output.stdout.contains("2 passed, 0 failed"), "{output}");
+}
+
+/// The judge and the evaluation that `docs/judges.md` shows.
+#[test]
+fn the_judge_and_the_evaluation_of_the_docs_pass() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let mut evaluations = 0;
+    for block in blocks(&root().join("docs/judges.md")) {
+        let file = match block.info.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [_, _, path] => context.root().join(path),
+            [_, "eval"] => context.root().join("eval.yaml"),
+            _ => continue,
+        };
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, &block.text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        if file.ends_with("eval.yaml") {
+            evaluations += 1;
+            context
+                .proctor(["eval", "-c", "eval.yaml"])
+                .run()
+                .assert_code(0);
+        }
+    }
+    assert_eq!(evaluations, 1);
+    std::fs::create_dir(context.root().join("judge/repo")).unwrap();
+    let judged = context.proctor(["run", "-c", "judge/case.yaml"]).run();
+    judged.assert_code(0);
+    assert!(judged.stdout.contains("agentic-judge:tone"), "{judged}");
 }
 
 /// The task that `docs/tasks.md` shows file by file.

@@ -33,6 +33,16 @@ pub enum Exhausted {
 }
 
 impl Exhausted {
+    /// The word in logs and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usd => "usd",
+            Self::Tokens => "tokens",
+            Self::Calls => "calls",
+            Self::UnknownPrice => "unknown_price",
+        }
+    }
+
     /// What the client is told.
     pub(crate) fn message(self) -> &'static str {
         match self {

@@ -4,10 +4,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use fs_err::File;
 
 use crate::error::GatewayError;
+
+/// How long lines are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// More text is written at once.
+const LONGEST: usize = 64 << 10;
 
 /// Where log lines go, and the thread that takes them there.
 #[derive(Debug)]
@@ -39,6 +46,10 @@ impl LogFile {
             source,
         };
         Ok(Self(std::sync::Arc::new(file.map_err(failed)?)))
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        std::sync::Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -84,15 +95,73 @@ impl Drop for LogWriter {
     }
 }
 
+/// Lines that come close together are written together: waking this thread for each would cost a call
+/// as much as answering it.
 fn write_all(jobs: &Receiver<Job>) {
-    for job in jobs {
-        match job {
-            Job::Line(file, mut line) => {
-                line.push('\n');
-                // A full disk must not end calls; the ledger has the sums.
-                let _ = (&*file.0).write_all(line.as_bytes());
-            }
-            Job::Flush(done) => drop(done.send(())),
+    while let Ok(first) = jobs.recv() {
+        if matches!(first, Job::Line(..)) {
+            thread::sleep(GATHER);
         }
+        let mut gathered = Gathered::default();
+        for job in std::iter::once(first).chain(jobs.try_iter()) {
+            match job {
+                Job::Line(file, line) => gathered.add(file, &line),
+                Job::Flush(done) => {
+                    gathered.write();
+                    let _ = done.send(());
+                }
+            }
+        }
+        gathered.write();
+    }
+}
+
+/// Lines for one file.
+#[derive(Default)]
+struct Gathered {
+    file: Option<LogFile>,
+    text: String,
+}
+
+impl Gathered {
+    fn add(&mut self, file: LogFile, line: &str) {
+        let is_other = self.file.as_ref().is_some_and(|open| !open.is(&file));
+        if is_other || self.text.len() > LONGEST {
+            self.write();
+        }
+        self.file = Some(file);
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn write(&mut self) {
+        if let Some(file) = self.file.take() {
+            // A full disk must not end calls; the ledger has the sums.
+            let _ = (&*file.0).write_all(self.text.as_bytes());
+            self.text.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_two_files_are_in_order_and_whole_when_they_are_flushed() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        let files = paths.each_ref().map(|path| LogFile::open(path).unwrap());
+        let writer = LogWriter::start().unwrap();
+        for number in 0..100 {
+            writer.write(&files[number % 3 % 2], number.to_string());
+        }
+        writer.flush();
+        let numbers = paths.map(|path| -> Vec<usize> {
+            let text = fs_err::read_to_string(path).unwrap();
+            text.lines().map(|line| line.parse().unwrap()).collect()
+        });
+        assert_eq!(numbers[0].len() + numbers[1].len(), 100);
+        assert!(numbers.iter().all(|numbers| numbers.is_sorted()));
     }
 }

@@ -49,18 +49,21 @@ pub(crate) async fn fetch(
         };
         *request.uri_mut() = uri;
         let sent = worker.pool.send(upstream, request).await;
+        if let Ok((response, _)) = &sent {
+            let status = response.status().as_u16();
+            upstream.gate.note(status, response.headers());
+        }
         if let Some(pause) = worth_another_try(&sent, upstream, live) {
             live.call.retries += 1;
             live.call.notes.push(retry_note(&sent));
             drop(sent);
+            // Others may go first, and with one request at a time this one could not come back.
+            live.release();
             tokio::time::sleep(pause).await;
             continue;
         }
         return match sent {
             Ok((response, lease)) => {
-                upstream
-                    .gate
-                    .note(response.status().as_u16(), response.headers());
                 let response = response.map(|incoming| Body::upstream(incoming, lease));
                 mask_error(&worker.hub, response).await
             }

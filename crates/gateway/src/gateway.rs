@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::calllog::LogWriter;
@@ -23,6 +23,7 @@ use crate::pricing::Prices;
 use crate::redact::Redactor;
 use crate::script::{Playback, Recorded, Script};
 use crate::server::Server;
+use crate::status::{Overview, Pages};
 use crate::upstream::{Ready, Upstream};
 use crate::wire::Provider;
 
@@ -47,6 +48,8 @@ pub struct GatewayConfig {
     pub hosts: Vec<(String, IpAddr)>,
     /// How many threads serve: as many as there are processors, up to eight, unless given.
     pub workers: Option<usize>,
+    /// Whether it shows what it does.
+    pub pages: Pages,
 }
 
 impl Default for GatewayConfig {
@@ -58,6 +61,7 @@ impl Default for GatewayConfig {
             extra_roots: Vec::new(),
             hosts: Vec::new(),
             workers: None,
+            pages: Pages::default(),
         }
     }
 }
@@ -91,25 +95,6 @@ impl Drop for SocketGuard {
     }
 }
 
-/// Sums over all keys since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
-    /// Keys that are valid now.
-    pub keys: usize,
-    /// Calls that are over.
-    pub calls: u64,
-    /// Of these, refused by the gateway.
-    pub refused: u64,
-    /// Of these, cut off or left by their client.
-    pub cut: u64,
-    /// Of these, without a provider that could be reached.
-    pub unreachable: u64,
-    /// Tokens of every kind.
-    pub tokens: u64,
-    /// The known part of the cost.
-    pub cost_nano_usd: u64,
-}
-
 impl Gateway {
     /// Starts on threads of its own, so that nothing else in the program slows calls down.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
@@ -134,6 +119,9 @@ impl Gateway {
             dial: Arc::new(DialConfig::new(config.hosts, &config.extra_roots)?),
             stop: CancellationToken::new(),
             counters: Counters::default(),
+            since: Timestamp::now(),
+            began: Instant::now(),
+            pages: config.pages,
         });
         let processors = || {
             thread::available_parallelism()
@@ -192,15 +180,13 @@ impl Gateway {
         // Calls end when a worker notices; what has not ended by then is missing in the account.
         let _ = tokio::time::timeout(REVOKE_GRACE, key.quiet()).await;
         self.hub.log.flush();
-        let ledger = key.ledger().clone();
-        Some(ledger)
+        Some(key.account())
     }
 
     /// The account of a key so far.
     pub fn ledger(&self, key: &VirtualKey) -> Option<Ledger> {
         let key = self.hub.keys.find(key.expose())?;
-        let ledger = key.ledger().clone();
-        Some(ledger)
+        Some(key.account())
     }
 
     /// What a key's cassette was used for so far.
@@ -249,19 +235,9 @@ impl Gateway {
         self.hub.prices.find(model).is_some()
     }
 
-    /// Sums over all keys.
-    pub fn status(&self) -> Status {
-        let counters = &self.hub.counters;
-        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        Status {
-            keys: self.hub.keys.all().len(),
-            calls: read(&counters.calls),
-            refused: read(&counters.refused),
-            cut: read(&counters.cut),
-            unreachable: read(&counters.unreachable),
-            tokens: read(&counters.tokens),
-            cost_nano_usd: read(&counters.cost_nano_usd),
-        }
+    /// What it is doing.
+    pub fn overview(&self) -> Overview {
+        Overview::of(&self.hub)
     }
 
     /// Stops: every connection ends, and logs are written to the end.

@@ -23,6 +23,7 @@ use crate::hub::{Answerer, Hub};
 use crate::key::{self, Key};
 use crate::ledger::{Call, Ended};
 use crate::live::Live;
+use crate::pages;
 use crate::policy::Asked;
 use crate::pool::Pool;
 use crate::script;
@@ -74,6 +75,9 @@ pub(crate) async fn handle(
     }
     if request.uri().scheme().is_some() {
         return connect::refuse_plain(&worker, &door, &request);
+    }
+    if let Some(page) = pages::answer(&worker.hub, &request) {
+        return page;
     }
     let (parts, body) = request.into_parts();
     let Some(route) = wire::route(&parts.method, parts.uri.path(), &parts.headers) else {
@@ -129,6 +133,9 @@ async fn answer(worker: &Arc<Worker>, key: &Arc<Key>, inbound: Inbound) -> Respo
     live.call.sent_model.clone_from(&asked.sent_model);
     live.call.stream = asked.stream;
     live.call.notes.clone_from(&asked.notes);
+    if route.kind == Kind::Generate {
+        key.context.look(route.wire, &asked.body);
+    }
     if route.kind == Kind::Generate
         && let Err(why) = reserve(hub, key, &asked, &mut live).await
     {
@@ -144,6 +151,7 @@ async fn answer(worker: &Arc<Worker>, key: &Arc<Key>, inbound: Inbound) -> Respo
         .faults
         .as_ref()
         .and_then(|faults| faults.of_call(live.call.call));
+    live.call.fault = fault;
     let cut_after = match fault {
         None => None,
         Some(Fault::Latency(time)) => {
@@ -286,6 +294,7 @@ impl Drop for Held<'_> {
 
 fn new_call(key: &Key, route: &Route, request_bytes: usize) -> Call {
     Call {
+        key: key.label.clone(),
         call: key.next_call(),
         at: Timestamp::now(),
         wire: route.wire,
@@ -302,6 +311,7 @@ fn new_call(key: &Key, route: &Route, request_bytes: usize) -> Call {
         exhausted: None,
         notes: Vec::new(),
         retries: 0,
+        fault: None,
         error: None,
         request_bytes: request_bytes as u64,
         response_bytes: 0,

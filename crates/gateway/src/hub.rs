@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::calllog::LogWriter;
@@ -12,6 +14,7 @@ use crate::ledger::{Call, Ended};
 use crate::pricing::Prices;
 use crate::redact::Redactor;
 use crate::script::Script;
+use crate::status::{Histogram, Pages};
 use crate::upstream::Ready;
 use crate::wire::Provider;
 
@@ -27,6 +30,10 @@ pub(crate) struct Hub {
     /// Cancelled when the gateway has to stop.
     pub(crate) stop: CancellationToken,
     pub(crate) counters: Counters,
+    /// When it was started, by the calendar and by the clock.
+    pub(crate) since: Timestamp,
+    pub(crate) began: Instant,
+    pub(crate) pages: Pages,
 }
 
 /// Who answers for a provider.
@@ -39,12 +46,11 @@ pub(crate) enum Answerer {
 /// Sums since the start, for a status page.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) calls: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) cut: AtomicU64,
-    pub(crate) unreachable: AtomicU64,
-    pub(crate) tokens: AtomicU64,
-    pub(crate) cost_nano_usd: AtomicU64,
+    /// Calls that are over, by their end.
+    pub(crate) ended: [AtomicU64; Ended::ALL.len()],
+    /// How long answers took to begin and to end.
+    pub(crate) first_byte: Histogram,
+    pub(crate) total: Histogram,
 }
 
 impl Hub {
@@ -54,22 +60,13 @@ impl Hub {
 
     /// Adds a call that is over to the sums.
     pub(crate) fn count(&self, call: &Call) {
-        let add = |counter: &AtomicU64, value| {
-            counter.fetch_add(value, Ordering::Relaxed);
-        };
         let counters = &self.counters;
-        add(&counters.calls, 1);
-        match call.ended {
-            Ended::Complete => {}
-            Ended::Refused => add(&counters.refused, 1),
-            Ended::Unreachable => add(&counters.unreachable, 1),
-            Ended::Cut | Ended::ClientGone => add(&counters.cut, 1),
+        counters.ended[call.ended as usize].fetch_add(1, Ordering::Relaxed);
+        if call.ended != Ended::Refused {
+            call.first_byte_ms
+                .into_iter()
+                .for_each(|ms| counters.first_byte.add(ms));
+            counters.total.add(call.total_ms);
         }
-        add(
-            &counters.tokens,
-            call.usage.map_or(0, |tokens| tokens.total()),
-        );
-        let cost = call.cost_nano_usd.map_or(0, |cost| cost.0);
-        add(&counters.cost_nano_usd, u64::try_from(cost).unwrap_or(0));
     }
 }

@@ -15,12 +15,14 @@ use crate::budget::{Budget, Limits};
 use crate::calllog::LogFile;
 use crate::cassette::{Cassette, CassetteSpec};
 use crate::connect::HostRules;
+use crate::context;
 use crate::error::GatewayError;
 use crate::faults::Faults;
 use crate::ledger::Ledger;
 use crate::policy::Policy;
 use crate::script::Playback;
 use crate::secret::Secret;
+use crate::status::KeyStatus;
 use crate::wire::Provider;
 
 /// What a new key is for and what it may do.
@@ -62,6 +64,8 @@ pub(crate) type Playbacks = [Option<Arc<Playback>>; Provider::ALL.len()];
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) secret: Secret,
+    /// Its name.
+    pub(crate) label: String,
     pub(crate) budget: Budget,
     pub(crate) shared: Vec<Arc<Budget>>,
     pub(crate) policy: Policy,
@@ -73,6 +77,8 @@ pub(crate) struct Key {
     pub(crate) playbacks: Playbacks,
     /// Cancelled when the key is revoked: calls under way end then.
     pub(crate) revoked: CancellationToken,
+    /// What the calls have in common.
+    pub(crate) context: context::Seen,
     ledger: Mutex<Ledger>,
     calls: AtomicU64,
     closed: AtomicBool,
@@ -90,11 +96,12 @@ impl Key {
         let log = spec.log.as_deref().map(LogFile::open).transpose()?;
         let cassette = spec.cassette.map(Cassette::open).transpose()?;
         let ledger = Ledger {
-            label: spec.label,
+            label: spec.label.clone(),
             ..Ledger::default()
         };
         Ok(Self {
             secret: random_key()?,
+            label: spec.label,
             budget: Budget::new(spec.limits),
             shared: spec.shared,
             policy: spec.policy,
@@ -104,6 +111,7 @@ impl Key {
             faults: spec.faults,
             playbacks,
             revoked: stop.child_token(),
+            context: context::Seen::default(),
             ledger: Mutex::new(ledger),
             calls: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -118,6 +126,20 @@ impl Key {
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The account, with what became of the cassette and what the calls had in common.
+    pub(crate) fn account(&self) -> Ledger {
+        let mut ledger = self.ledger().clone();
+        ledger.cassette = self.cassette.as_ref().map(Cassette::report);
+        ledger.context = self.context.get();
+        ledger
+    }
+
+    /// What it is used for now.
+    pub(crate) fn status(&self) -> KeyStatus {
+        let in_flight = *self.live.borrow();
+        KeyStatus::new(&self.ledger(), in_flight)
     }
 
     /// A call is under way.

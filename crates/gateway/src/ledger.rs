@@ -6,6 +6,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::budget::Exhausted;
+use crate::cassette::CassetteReport;
+use crate::context::ModelContext;
+use crate::faults::Fault;
 use crate::pricing::NanoUsd;
 use crate::tokens::Tokens;
 use crate::wire::{Kind, Wire};
@@ -29,9 +32,33 @@ pub enum Ended {
     Unreachable,
 }
 
+impl Ended {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Complete,
+        Self::Cut,
+        Self::ClientGone,
+        Self::Refused,
+        Self::Unreachable,
+    ];
+
+    /// The word in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Cut => "cut",
+            Self::ClientGone => "client_gone",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
 /// One call, as it stands in the ledger and in the call log.
 #[derive(Debug, Clone, Serialize)]
 pub struct Call {
+    /// The name of its key.
+    pub key: String,
     /// Its number, counted for each key from 1.
     pub call: u64,
     /// When it came in.
@@ -67,6 +94,9 @@ pub struct Call {
     pub notes: Vec<String>,
     /// How often the gateway asked again upstream.
     pub retries: u32,
+    /// The fault that was put in on purpose.
+    #[serde(skip)]
+    pub fault: Option<Fault>,
     /// What went wrong, without any secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -106,6 +136,12 @@ pub struct Totals {
     pub calls_without_price: u64,
     /// Calls that broke off or whose client went away: their usage may be too low.
     pub calls_cut: u64,
+    /// Calls whose provider could not be reached or did not answer.
+    pub calls_unreachable: u64,
+    /// Calls that a fault was put into.
+    pub calls_with_faults: u64,
+    /// How often the gateway asked again.
+    pub retries: u64,
 }
 
 impl Totals {
@@ -125,6 +161,23 @@ impl Totals {
         if matches!(call.ended, Ended::Cut | Ended::ClientGone) {
             self.calls_cut += 1;
         }
+        self.calls_unreachable += u64::from(call.ended == Ended::Unreachable);
+        self.calls_with_faults += u64::from(call.fault.is_some());
+        self.retries += u64::from(call.retries);
+    }
+
+    /// Adds the sums of other calls.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.usage += other.usage;
+        self.cost_nano_usd = self.cost_nano_usd.plus(other.cost_nano_usd);
+        self.calls_failed += other.calls_failed;
+        self.calls_without_usage += other.calls_without_usage;
+        self.calls_without_price += other.calls_without_price;
+        self.calls_cut += other.calls_cut;
+        self.calls_unreachable += other.calls_unreachable;
+        self.calls_with_faults += other.calls_with_faults;
+        self.retries += other.retries;
     }
 
     /// The cost, or `None` when that of some call is unknown.
@@ -154,6 +207,11 @@ pub struct Ledger {
     pub calls: Vec<Call>,
     /// Calls that are not in `calls` any more.
     pub calls_left_out: u64,
+    /// What its cassette was used for, if it has one.
+    pub cassette: Option<CassetteReport>,
+    /// What the agent told its model besides the prompt, if a call with tools came.
+    #[serde(skip)]
+    pub context: Option<ModelContext>,
 }
 
 impl Ledger {

@@ -61,6 +61,11 @@ impl Live {
         self.call.waited_ms = millis(self.began);
     }
 
+    /// Lets others to the provider before this call asks it again.
+    pub(crate) fn release(&mut self) {
+        self.pass = None;
+    }
+
     /// The answer begins.
     pub(crate) fn answer(&mut self, status: u16, headers: &HeaderMap) {
         self.call.status = Some(status);

@@ -153,6 +153,37 @@ mod tests {
         }
     }
 
+    /// A stream of each API, with the same usage.
+    const STREAMS: [(Wire, &str); 4] = [
+        (Wire::Anthropic, STREAM),
+        (
+            Wire::OpenAiChat,
+            "data: {\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"\u{e4}\"}}]}\n\ndata: {\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":9}}\n\ndata: [DONE]\n\n",
+        ),
+        (
+            Wire::OpenAiResponses,
+            "event: response.created\r\ndata: {\"type\":\"response.created\",\"response\":{\"model\":\"m\"}}\r\n\r\nevent: response.completed\r\ndata: {\"type\":\"response.completed\",\"response\":{\"model\":\"m\",\"usage\":{\"input_tokens\":5,\"output_tokens\":9}}}\r\n\r\n",
+        ),
+        (
+            Wire::Gemini,
+            "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\u{1f980}\"}]}}],\"modelVersion\":\"m\"}\r\n\r\ndata: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"modelVersion\":\"m\",\"usageMetadata\":{\"promptTokenCount\":5,\"candidatesTokenCount\":9}}\r\n\r\n",
+        ),
+    ];
+
+    #[test]
+    fn a_stream_that_is_split_anywhere_is_metered_the_same_on_every_wire() {
+        for (wire, stream) in STREAMS {
+            let bytes = stream.as_bytes();
+            for at in 0..=bytes.len() {
+                let seen = read(wire, None, &[&bytes[..at], &bytes[at..]]).seen;
+                let tokens = seen.tokens.unwrap_or_default();
+                let told = (tokens.input, tokens.output, seen.finished);
+                assert_eq!(told, (5, 9, true), "{wire:?} split at {at}");
+                assert_eq!(seen.model.as_deref(), Some("m"), "{wire:?} split at {at}");
+            }
+        }
+    }
+
     #[test]
     fn compressed_streams_are_read_whole_and_byte_by_byte() {
         for encoding in ["gzip", "deflate", "br", "zstd"] {

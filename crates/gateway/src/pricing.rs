@@ -69,6 +69,21 @@ pub struct Price {
     pub long: Option<LongPrice>,
 }
 
+impl Price {
+    /// Whether it names a model and every amount is one.
+    fn check(&self) -> Result<(Rates, Option<(u64, Rates)>), PriceError> {
+        let model = self.models.first().ok_or(PriceError::NoModel)?;
+        rates_of(self).ok_or_else(|| PriceError::NoAmount {
+            model: model.clone(),
+        })
+    }
+
+    /// Whether its source says that it was not seen on the provider's own page.
+    pub fn is_unconfirmed(&self) -> bool {
+        self.source.contains("unconfirmed")
+    }
+}
+
 /// Prices that hold for the whole of a call whose prompt is longer than `above`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,6 +118,9 @@ pub enum PriceError {
         #[source]
         source: serde_json::Error,
     },
+    /// A price of nothing.
+    #[error("a price names no model")]
+    NoModel,
     /// A price that is no amount.
     #[error("the price of {model} is no amount of money")]
     NoAmount {
@@ -163,30 +181,43 @@ pub struct Prices {
 impl Prices {
     /// The prices that come with this program.
     pub fn built_in() -> Self {
-        let mut prices = Self {
+        Self::of(Self::built_in_list()).expect("the built-in prices are checked by a test")
+    }
+
+    /// The prices that come with this program, as they are written.
+    pub fn built_in_list() -> Vec<Price> {
+        Self::read_file(include_str!("prices.json"))
+            .expect("the built-in prices are checked by a test")
+    }
+
+    /// These prices, of which the later win.
+    pub fn of(prices: impl IntoIterator<Item = Price>) -> Result<Self, PriceError> {
+        let mut all = Self {
             by_model: HashMap::new(),
         };
-        prices
-            .add_file(include_str!("prices.json"))
-            .expect("the built-in prices are checked by a test");
-        prices
+        prices.into_iter().try_for_each(|price| all.add(price))?;
+        Ok(all)
+    }
+
+    /// The prices of a file's text, each in order.
+    pub fn read_file(text: &str) -> Result<Vec<Price>, PriceError> {
+        let file: PriceFile =
+            serde_json::from_str(text).map_err(|source| PriceError::Unreadable { source })?;
+        for price in &file.prices {
+            price.check()?;
+        }
+        Ok(file.prices)
     }
 
     /// Adds the prices of a file's text. They win over those that were there before.
     pub fn add_file(&mut self, text: &str) -> Result<(), PriceError> {
-        let file: PriceFile =
-            serde_json::from_str(text).map_err(|source| PriceError::Unreadable { source })?;
-        file.prices
-            .into_iter()
-            .try_for_each(|price| self.add(price))
+        let prices = Self::read_file(text)?;
+        prices.into_iter().try_for_each(|price| self.add(price))
     }
 
     /// Adds one price. It wins over those that were there before.
     pub fn add(&mut self, price: Price) -> Result<(), PriceError> {
-        let broken = || PriceError::NoAmount {
-            model: price.models.first().cloned().unwrap_or_default(),
-        };
-        let (rates, long) = rates_of(&price).ok_or_else(broken)?;
+        let (rates, long) = price.check()?;
         let price = Arc::new(price);
         let entry = Arc::new(Entry {
             price: Arc::clone(&price),
@@ -341,6 +372,9 @@ mod tests {
             "gemini-2.5-flash",
             "gemini-2.5-flash-lite",
             "models/gemini-2.5-pro",
+            "claude-sonnet-5-5",
+            "claude-opus-5-5",
+            "qwen3-coder-plus",
         ] {
             assert!(prices.find(model).is_some(), "{model}");
         }

@@ -87,7 +87,7 @@ pub(crate) struct Ready {
 impl Ready {
     pub(crate) fn new(provider: Provider, upstream: &HttpUpstream) -> Result<Self, GatewayError> {
         let wrong = |reason| GatewayError::BaseUrl {
-            url: upstream.base_url.clone(),
+            url: without_password(&upstream.base_url),
             reason,
         };
         let uri: Uri = upstream
@@ -154,6 +154,15 @@ impl Ready {
     }
 }
 
+/// A URL that can be shown.
+fn without_password(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://[redacted]@{host}"),
+        (None, Some((_, host))) => format!("[redacted]@{host}"),
+        (_, None) => url.to_owned(),
+    }
+}
+
 fn auth_header(style: Auth, key: &Secret) -> Option<(HeaderName, HeaderValue)> {
     let (name, text) = match style {
         Auth::XApiKey => (
@@ -207,6 +216,8 @@ mod tests {
         for url in ["", "h", "ftp://h", "https://user:pw@h"] {
             assert!(ready(url).is_err(), "{url}");
         }
+        let error = ready("https://user:pw@h").unwrap_err().to_string();
+        assert!(!error.contains("pw"), "{error}");
         let shown = format!("{:?}", ready("https://h").unwrap());
         assert!(!shown.contains("canary"), "{shown}");
     }

@@ -65,6 +65,7 @@ fn normalized(lines: BufReader<&File>, mut out: &File) -> io::Result<()> {
     let recording = Recording {
         exit_code: Some(0),
         contender,
+        ..Recording::default()
     };
     normalize(session, lines, out, recording)
 }

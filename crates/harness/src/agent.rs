@@ -66,6 +66,17 @@ pub trait Agent: Send + Sync {
         BTreeMap::new()
     }
 
+    /// The model by the name that its provider knows; `None` when that is the agent's own default, or
+    /// a nickname that only its CLI understands.
+    fn wire_model(&self) -> Option<&str> {
+        self.model()
+    }
+
+    /// A sampling temperature that was asked for and that only the gateway can set.
+    fn gateway_temperature(&self) -> Option<f64> {
+        None
+    }
+
     /// Whether it works in the user's own HOME and environment.
     fn inherits_user(&self) -> bool {
         false
@@ -117,6 +128,8 @@ pub trait Agent: Send + Sync {
 pub struct Cli {
     /// Its name on PATH.
     pub program: &'static str,
+    /// Its package in npm's registry, for those who name a version; `None` when it is no such one.
+    pub npm_package: Option<&'static str>,
     /// Arguments that make it print its version.
     pub version_args: &'static [&'static str],
     /// Arguments that make it print its options.

@@ -33,7 +33,11 @@ struct Stamp {
 
 /// What is known of `cli` on this host; `None` when it is not installed.
 pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
-    let path = host.find_program(cli.program)?;
+    installed_at(cli, host.find_program(cli.program)?, host).await
+}
+
+/// What is known of the program at `path`, which is this CLI; `None` when it cannot be asked.
+pub async fn installed_at(cli: &Cli, path: Utf8PathBuf, host: &Host) -> Option<Installed> {
     let stamp = stamp(&path);
     if let Some(found) = stamp.as_ref().and_then(|stamp| cached(cli, host, stamp)) {
         return Some(Installed { path, ..found });

@@ -28,6 +28,10 @@ pub struct TaskCheck {
     pub floor: Vec<TrialStatus>,
     /// How the reference solution's trials ended: all should have passed. Empty without one.
     pub ceiling: Vec<TrialStatus>,
+    /// What doing nothing scores; null when that is not known.
+    pub floor_score: Option<f64>,
+    /// What the reference solution scores; null when that is not known.
+    pub ceiling_score: Option<f64>,
     /// What is wrong with the task.
     pub problems: Vec<String>,
 }
@@ -77,9 +81,18 @@ pub async fn check(
     Ok(TaskCheck {
         task: task.name.clone(),
         problems: problems(&floor, &ceiling),
+        floor_score: mean_score(&floor),
+        ceiling_score: mean_score(&ceiling),
         floor: floor.iter().map(|record| record.status).collect(),
         ceiling: ceiling.iter().map(|record| record.status).collect(),
     })
+}
+
+/// The mean score of trials that have one.
+fn mean_score(records: &[Record]) -> Option<f64> {
+    let scores = records.iter().filter_map(|record| record.score.as_ref());
+    let scores: Vec<f64> = scores.map(|score| score.value).collect();
+    (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
 }
 
 /// Where the trials of a check run, and how often.

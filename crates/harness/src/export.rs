@@ -4,7 +4,7 @@
 use std::io::{self, BufReader, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Deserialize, Serialize};
+use proctor_gateway::ModelContext;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -31,15 +31,6 @@ pub enum Exchange {
     Atif,
     /// OpenTelemetry spans in OTLP's JSON.
     OtlpJson,
-}
-
-/// What an agent told its model besides the prompt, as the gateway saw it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ModelContext {
-    /// The system prompt.
-    pub system: Option<String>,
-    /// The tools, in OpenAI's form.
-    pub tools: Option<Value>,
 }
 
 /// Why a trial cannot be exported.

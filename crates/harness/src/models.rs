@@ -1,13 +1,13 @@
 //! The models as trials reach them: through a gateway of the run, each trial with a key of its
 //! own. Real keys stay in the gateway; what a trial used has a second, independent source.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
-    Auth, Budget, CassetteSpec, Gateway, GatewayConfig, GatewayError, HttpUpstream, KeySpec,
-    Ledger, Limits, NanoUsd, OnMiss, Pace, Policy, Provider, Secret, Setting, SocketGuard, Totals,
-    Upstream, VirtualKey,
+    Auth, Budget, Call, CassetteReport, CassetteSpec, Ended, Gateway, GatewayConfig, GatewayError,
+    HttpUpstream, KeySpec, Kind, Ledger, Limits, ModelContext, NanoUsd, OnMiss, Pace, Pages,
+    Policy, Prices, Provider, Secret, Setting, SocketGuard, Tokens, Totals, Upstream, VirtualKey,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,20 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::Endpoint,
     config::{Execution, GatewaySettings, TapeMode, Tapes},
+    last_call::{self, FailedCall},
+    side_calls::{self, SideCall, View},
     usage::{Figures, Usage, UsageSource, Usd},
 };
 
 /// The port in containers from which the gateway is reached.
 pub const PORT_INSIDE: u16 = 4000;
+/// The socket of a trial's own way to the gateway.
+pub const SOCKET: &str = "gateway.sock";
 /// The file with one line for each call.
 pub(crate) const CALLS_FILE: &str = "calls.ndjson";
+
+/// So many differences to a recording are told.
+const MOST_DIFFERENCES: usize = 20;
 
 /// A provider, and the variables that say where it is and with which key.
 struct Known {
@@ -58,7 +65,7 @@ const PROVIDERS: [Known; 3] = [
 /// The gateway of a run.
 #[derive(Debug)]
 pub struct Models {
-    gateway: Gateway,
+    gateway: Arc<Gateway>,
     settings: GatewaySettings,
     /// What all trials may spend together.
     shared: Vec<Arc<Budget>>,
@@ -102,6 +109,15 @@ pub struct GatewayRecord {
     pub calls_cut: u64,
     /// Calls that the gateway refused.
     pub calls_refused: u64,
+    /// Calls whose provider could not be reached or did not answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_unreachable: u64,
+    /// Calls that a fault was put into on purpose.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_with_faults: u64,
+    /// How often the gateway asked a provider again: what the agent would have done is not seen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u64,
     /// The limit that stopped a call.
     pub exhausted: Option<String>,
     /// What was used, over all models.
@@ -112,9 +128,74 @@ pub struct GatewayRecord {
     /// Hosts that were asked for and refused, with how often.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused_hosts: BTreeMap<String, u64>,
-    /// Where the agent's own figures differ by more than one in a hundred.
+    /// Calls that the agent's own figures leave out, such as those for titles and commit messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub side_calls: Vec<SideCall>,
+    /// Where the agent's own figures, with those calls, differ by more than one in a hundred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
+    /// What was done with a recording, when calls were answered from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayRecord>,
+    /// The calls one by one, to compare with; on disk they are in the call log.
+    #[serde(skip)]
+    seen: Vec<SideCall>,
+    /// What the agent told its model besides the prompt, in a file of its own.
+    #[serde(skip)]
+    pub(crate) context: Option<ModelContext>,
+    /// The last call, if it failed.
+    #[serde(skip)]
+    pub(crate) last_failure: Option<FailedCall>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What the gateway did with a recording of earlier calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplayRecord {
+    /// Calls that were answered from it.
+    pub answered: usize,
+    /// Calls that are not in it.
+    pub missed: usize,
+    /// Recorded calls that nobody asked for.
+    pub unused: usize,
+    /// Where calls that are not in it differ from what was expected next.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
+}
+
+/// What a trial needs of the gateway.
+#[derive(Debug)]
+pub struct Needs<'a> {
+    /// The trial's place among all, as a path.
+    pub label: &'a str,
+    /// The folder that its call log goes to.
+    pub artifacts: &'a Utf8Path,
+    /// The folder of its sockets, inside a container.
+    pub sockets: Option<&'a Utf8Path>,
+    /// The hosts that it may reach.
+    pub allow_hosts: Vec<String>,
+    /// The temperature that its agent asks for and cannot set itself.
+    pub temperature: Option<f64>,
+}
+
+/// Where a gateway listens, and whether it shows what it does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) listen: SocketAddr,
+    pub(crate) pages: Pages,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place {
+            listen: GatewayConfig::default().listen,
+            pages: Pages::Hidden,
+        }
+    }
 }
 
 impl Models {
@@ -123,9 +204,18 @@ impl Models {
         execution: &Execution,
         env: &BTreeMap<String, String>,
     ) -> Result<Option<Models>, GatewayError> {
-        let Some(settings) = &execution.gateway else {
-            return Ok(None);
-        };
+        let settings = execution.gateway.as_ref();
+        settings
+            .map(|settings| Models::at(settings, env, Place::default()))
+            .transpose()
+    }
+
+    /// Start a gateway at this place.
+    pub(crate) fn at(
+        settings: &GatewaySettings,
+        env: &BTreeMap<String, String>,
+        place: Place,
+    ) -> Result<Models, GatewayError> {
         let mut secrets = Vec::new();
         let upstreams = match &settings.script {
             Some(script) => {
@@ -136,74 +226,92 @@ impl Models {
             None => PROVIDERS
                 .into_iter()
                 .filter_map(|known| {
-                    let upstream = known.upstream(env)?;
+                    let mut upstream = known.upstream(env)?;
+                    let throttle = settings.throttles.get(known.provider.name());
+                    upstream.throttle = throttle.copied().unwrap_or_default();
+                    upstream.retries = settings.retries;
                     secrets.extend(upstream.key.as_ref().map(|key| key.expose().to_owned()));
                     Some((known.provider, Upstream::Http(upstream)))
                 })
                 .collect(),
         };
+        let extra_roots = env.get("SSL_CERT_FILE").filter(|file| !file.is_empty());
+        let extra_roots = extra_roots.map(Utf8PathBuf::from);
         let gateway = Gateway::start(GatewayConfig {
             upstreams,
-            extra_roots: env
-                .get("SSL_CERT_FILE")
+            prices: prices(settings),
+            extra_roots: extra_roots
                 .into_iter()
+                .chain(settings.ca_file.clone())
                 .map(Into::into)
                 .collect(),
+            listen: place.listen,
+            pages: place.pages,
             ..GatewayConfig::default()
         })?;
         let run_limit = settings.run_budget_usd.map(|usd| Limits {
             usd: Some(NanoUsd::from_usd(usd)),
             ..Limits::default()
         });
-        Ok(Some(Models {
-            gateway,
+        Ok(Models {
+            gateway: Arc::new(gateway),
             shared: run_limit
                 .map(|limits| Arc::new(Budget::new(limits)))
                 .into_iter()
                 .collect(),
             settings: settings.clone(),
             secrets,
-        }))
+        })
     }
 
-    /// A way to the models for one trial, and to the hosts of `allow_hosts`. Inside a container it
-    /// leads through a socket in `sockets`. `label` is the trial's place among all, as a path.
-    pub fn open(
-        &self,
-        label: &str,
-        artifacts: &Utf8Path,
-        sockets: Option<&Utf8Path>,
-        allow_hosts: Vec<String>,
-    ) -> Result<TrialModels, GatewayError> {
-        let settings = &self.settings;
-        let tape = settings.tapes.as_ref().map(|tapes| tape(tapes, label));
-        let key = self.gateway.mint(KeySpec {
-            label: label.to_owned(),
-            limits: Limits {
-                usd: settings.budget_usd.map(NanoUsd::from_usd),
-                tokens: settings.budget_tokens,
-                calls: settings.budget_calls,
+    /// A gateway for judges that ask a model themselves, for a run whose agents need none.
+    pub fn start_for_judges(env: &BTreeMap<String, String>) -> Result<Models, GatewayError> {
+        let execution = Execution {
+            gateway: Some(GatewaySettings::default()),
+            ..Execution::default()
+        };
+        let started = Models::start(&execution, env)?;
+        Ok(started.expect("a gateway was asked for"))
+    }
+
+    /// The same gateway for judges: what agents may spend and ask for does not bind them. What
+    /// all trials may spend together does.
+    #[must_use]
+    pub fn for_judges(&self) -> Models {
+        Models {
+            gateway: Arc::clone(&self.gateway),
+            settings: GatewaySettings {
+                tapes: self.settings.tapes.clone(),
+                ..GatewaySettings::default()
             },
             shared: self.shared.clone(),
-            policy: Policy {
-                models: settings.models.clone(),
-                temperature: settings.temperature.map(Setting::Set),
-                max_tokens: settings.max_tokens.map(Setting::AtMost),
-                ..Policy::default()
-            },
-            log: Some(artifacts.join(CALLS_FILE).into()),
-            allow_hosts,
-            cassette: tape,
-            ..KeySpec::default()
-        })?;
-        let socket = match sockets {
+            secrets: self.secrets.clone(),
+        }
+    }
+
+    /// Whether calls are recorded or played back, so that the same question has to be asked in
+    /// the same words.
+    pub fn has_tapes(&self) -> bool {
+        self.settings.tapes.is_some()
+    }
+
+    /// A way to the models for one trial.
+    pub fn open(&self, needs: Needs<'_>) -> Result<TrialModels, GatewayError> {
+        let mut spec = self.key_spec(&self.settings, needs.label);
+        spec.log = Some(needs.artifacts.join(CALLS_FILE).into());
+        spec.allow_hosts = needs.allow_hosts;
+        if let Some(temperature) = needs.temperature {
+            spec.policy.temperature = Some(Setting::Set(temperature));
+        }
+        let key = self.gateway.mint(spec)?;
+        let socket = match needs.sockets {
             None => None,
             Some(folder) => {
-                let path = folder.join("gateway.sock");
+                let path = folder.join(SOCKET);
                 Some(self.gateway.listen_unix(path.as_std_path(), Some(&key))?)
             }
         };
-        let base_url = match sockets {
+        let base_url = match needs.sockets {
             None => self.gateway.url(),
             Some(_) => format!("http://127.0.0.1:{PORT_INSIDE}"),
         };
@@ -217,6 +325,39 @@ impl Models {
         })
     }
 
+    /// A key with these limits and policies.
+    pub(crate) fn key_spec(&self, settings: &GatewaySettings, label: &str) -> KeySpec {
+        KeySpec {
+            label: label.to_owned(),
+            limits: Limits {
+                usd: settings.budget_usd.map(NanoUsd::from_usd),
+                tokens: settings.budget_tokens,
+                calls: settings.budget_calls,
+            },
+            shared: self.shared.clone(),
+            policy: Policy {
+                models: settings.models.clone(),
+                rename: settings.rename.clone(),
+                temperature: settings.temperature,
+                max_tokens: settings.max_tokens,
+            },
+            cassette: settings.tapes.as_ref().map(|tapes| tape(tapes, label)),
+            faults: settings.faults.clone(),
+            ..KeySpec::default()
+        }
+    }
+
+    /// Whether calls are answered from recordings and from nothing else.
+    pub fn is_strict_replay(&self) -> bool {
+        let mode = self.settings.tapes.as_ref().map(|tapes| tapes.mode);
+        mode == Some(TapeMode::Replay(OnMiss::Refuse))
+    }
+
+    /// The gateway itself.
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
     /// Replace real keys in a trial's environment by its own.
     pub fn hide_keys(&self, models: &TrialModels, env: &mut BTreeMap<String, String>) {
         for value in env.values_mut() {
@@ -228,8 +369,88 @@ impl Models {
 
     /// End a trial's way to the models, and say what went over it.
     pub async fn close(&self, models: TrialModels) -> GatewayRecord {
-        let ledger = self.gateway.revoke(&models.key).await;
-        GatewayRecord::of(&ledger.unwrap_or_default())
+        self.revoke(&models.key).await
+    }
+
+    /// End a key, and say what went over it.
+    pub(crate) async fn revoke(&self, key: &VirtualKey) -> GatewayRecord {
+        let ledger = self.gateway.revoke(key).await.unwrap_or_default();
+        let mut record = GatewayRecord::of(&ledger);
+        let replays = self.settings.tapes.as_ref().is_some_and(Tapes::replays);
+        record.replay = ledger.cassette.as_ref().filter(|_| replays).map(replayed);
+        record
+    }
+}
+
+/// The providers that the environment names, and where they are.
+pub fn providers(env: &BTreeMap<String, String>) -> Vec<(&'static str, String)> {
+    let known = PROVIDERS.into_iter();
+    known
+        .filter_map(|known| Some((known.provider.name(), known.upstream(env)?.base_url)))
+        .collect()
+}
+
+/// The gateways of a run of test cases: one for each way in which they are set up.
+#[derive(Debug, Default)]
+pub struct RunGateways {
+    started: Vec<Models>,
+}
+
+impl RunGateways {
+    /// The gateway that is set up like this; `None` when there is to be none.
+    pub fn of(
+        &mut self,
+        settings: Option<&GatewaySettings>,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Option<&Models>, GatewayError> {
+        let Some(settings) = settings else {
+            return Ok(None);
+        };
+        let known = |models: &Models| models.settings == *settings;
+        let at = self.started.iter().position(known);
+        if at.is_none() {
+            let mut models = Models::at(settings, env, Place::default())?;
+            let limit = settings.run_budget_usd;
+            let same = |models: &&Models| models.settings.run_budget_usd == limit;
+            if let Some(other) = self.started.iter().find(same) {
+                // What all trials may spend together is one sum.
+                models.shared.clone_from(&other.shared);
+            }
+            self.started.push(models);
+        }
+        let at = at.unwrap_or(self.started.len() - 1);
+        Ok(self.started.get(at))
+    }
+}
+
+/// All prices that hold with these settings.
+pub fn prices(settings: &GatewaySettings) -> Prices {
+    let mut prices = Prices::built_in();
+    for price in &settings.prices {
+        // They were checked when they were read.
+        let _ = prices.add(price.clone());
+    }
+    prices
+}
+
+/// A cassette's report, in the words of the record.
+fn replayed(report: &CassetteReport) -> ReplayRecord {
+    let told = report.misses.iter().flat_map(|miss| {
+        let places = miss.differences.iter().map(|difference| {
+            format!(
+                "{} {}: recorded {}, asked {}",
+                miss.path, difference.at, difference.recorded, difference.asked
+            )
+        });
+        let none = miss.differences.is_empty();
+        let none = none.then(|| format!("{}: nothing like it was recorded", miss.path));
+        places.chain(none).collect::<Vec<_>>()
+    });
+    ReplayRecord {
+        answered: report.hits,
+        missed: report.missed,
+        unused: report.unused,
+        differences: told.take(MOST_DIFFERENCES).collect(),
     }
 }
 
@@ -242,9 +463,9 @@ fn tape(tapes: &Tapes, label: &str) -> CassetteSpec {
             let _ = fs_err::create_dir_all(path.parent().unwrap_or(&tapes.folder));
             CassetteSpec::Record(path.into())
         }
-        TapeMode::Replay => CassetteSpec::Replay {
+        TapeMode::Replay(on_miss) => CassetteSpec::Replay {
             path: path.into(),
-            on_miss: OnMiss::Refuse,
+            on_miss,
             pace: Pace::AtOnce,
         },
     }
@@ -281,12 +502,10 @@ impl GatewayRecord {
             calls_failed: ledger.totals.calls_failed,
             calls_cut: ledger.totals.calls_cut,
             calls_refused: ledger.refused,
-            exhausted: ledger.exhausted.and_then(|limit| {
-                serde_json::to_value(limit)
-                    .ok()?
-                    .as_str()
-                    .map(str::to_owned)
-            }),
+            calls_unreachable: ledger.totals.calls_unreachable,
+            calls_with_faults: ledger.totals.calls_with_faults,
+            retries: ledger.totals.retries,
+            exhausted: ledger.exhausted.map(|limit| limit.name().to_owned()),
             total: figures(&ledger.totals),
             per_model: ledger
                 .models
@@ -294,7 +513,12 @@ impl GatewayRecord {
                 .map(|(model, totals)| (model.clone(), figures(totals)))
                 .collect(),
             refused_hosts: ledger.refused_hosts.clone(),
+            side_calls: Vec::new(),
             differences: Vec::new(),
+            replay: None,
+            seen: ledger.calls.iter().filter_map(seen).collect(),
+            context: ledger.context.clone(),
+            last_failure: last_call::failed(ledger),
         }
     }
 
@@ -310,30 +534,17 @@ impl GatewayRecord {
 
     /// Hold the agent's own figures against these.
     pub fn compare(&mut self, agent: &Usage) {
-        let pairs = [
-            (
-                "input_tokens",
-                agent.total.input_tokens,
-                self.total.input_tokens,
-            ),
-            (
-                "output_tokens",
-                agent.total.output_tokens,
-                self.total.output_tokens,
-            ),
-            (
-                "cache_read_tokens",
-                agent.total.cache_read_tokens,
-                self.total.cache_read_tokens,
-            ),
-            (
-                "cache_creation_tokens",
-                agent.total.cache_creation_tokens,
-                self.total.cache_creation_tokens,
-            ),
-        ];
-        for (name, agent, gateway) in pairs {
-            if let (Some(agent), Some(gateway)) = (agent, gateway)
+        self.side_calls = side_calls::left_out(&agent.total, &self.total, &self.seen);
+        let view = View::of(&agent.total);
+        let mut told = view.numbers(&agent.total);
+        for call in &self.side_calls {
+            for (told, more) in told.iter_mut().zip(view.numbers(&call.figures)) {
+                *told = told.map(|told| told + more.unwrap_or_default());
+            }
+        }
+        let pairs = told.into_iter().zip(view.numbers(&self.total));
+        for (name, pair) in View::NAMES.into_iter().zip(pairs) {
+            if let (Some(agent), Some(gateway)) = pair
                 && agent.abs_diff(gateway) * 100 > agent.max(gateway)
             {
                 let difference = format!("{name}: {agent} by the agent, {gateway} by the gateway");
@@ -346,17 +557,32 @@ impl GatewayRecord {
 /// Sums in the words of the record. Without a call that told its usage nothing is known.
 fn figures(totals: &Totals) -> Figures {
     let known = totals.calls > totals.calls_without_usage + totals.calls_failed;
-    let tokens = totals.usage;
-    let number = |value: u64| known.then_some(value);
-    let cost = totals.cost().filter(|_| known);
+    if !known {
+        return Figures::default();
+    }
+    counted(totals.usage, totals.cost())
+}
+
+/// Tokens and their cost in the words of the record.
+fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
     Figures {
-        input_tokens: number(tokens.input),
-        output_tokens: number(tokens.output),
-        total_tokens: number(tokens.input.saturating_add(tokens.output)),
-        cache_read_tokens: number(tokens.cache_read),
-        cache_creation_tokens: number(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
+        input_tokens: Some(tokens.input),
+        output_tokens: Some(tokens.output),
+        total_tokens: Some(tokens.input.saturating_add(tokens.output)),
+        cache_read_tokens: Some(tokens.cache_read),
+        cache_creation_tokens: Some(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
         cost_usd: cost.and_then(|cost| Usd::from_dollars(cost.0 as f64 / 1e9)),
     }
+}
+
+/// A call whose usage is known.
+fn seen(call: &Call) -> Option<SideCall> {
+    let counts = call.kind == Kind::Generate && call.ended != Ended::Refused;
+    Some(SideCall {
+        call: call.call,
+        model: call.effective_model().map(str::to_owned),
+        figures: counted(call.usage.filter(|_| counts)?, call.cost_nano_usd),
+    })
 }
 
 /// The folder of a trial's sockets.

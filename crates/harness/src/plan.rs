@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use camino::Utf8Path;
+use proctor_gateway::Prices;
 
 use crate::{
     agent::{Adapter, Agent},
     agents::{self, ADAPTERS},
     config::{
-        self, AgentSection, AgentSpec, AgentType, ConfigError, PromptSource, ResolvedSuite,
-        SandboxKind, Settings, Source,
+        self, AgentSection, AgentSpec, AgentType, ConfigError, Fault, GatewayOverrides,
+        GatewaySettings, PromptSource, ResolvedSuite, SandboxKind, Settings, Source,
     },
     glob,
     host::Host,
+    models,
+    packages::Package,
     shuffle::Shuffle,
-    task::{Task, case},
+    task::{Asks, Task, case},
 };
 
 /// One agent on one task once, ready to run.
@@ -28,8 +31,12 @@ pub struct TrialPlan {
     pub name: String,
     /// The agent.
     pub agent: Arc<dyn Agent>,
+    /// Its CLI, when a version of it is named; else the one that is there is used.
+    pub package: Option<Package>,
     /// The number of the trial, from 1.
     pub number: u32,
+    /// The gateway that its test case asks for; one of a suite belongs to the whole run.
+    pub gateway: Option<GatewaySettings>,
 }
 
 impl TrialPlan {
@@ -52,8 +59,28 @@ impl TrialPlan {
             return Err(case.source.error(faults));
         };
         check_image(agent.as_ref(), &case.agent, &case.source)?;
+        let gateway = case.gateway.clone();
+        let package = package(&case.agent, adapter, &case.source)?;
         let task = Arc::new(Task::from_case(case, evaluators));
-        Ok(TrialPlan::of(task, adapter, agent))
+        Ok(TrialPlan {
+            package,
+            gateway,
+            ..TrialPlan::of(task, adapter, agent)
+        })
+    }
+
+    /// Settle how the trial of a test case reaches models: what the command line says counts before
+    /// what the file says. What its agent asks for has to be possible then.
+    pub fn settle_gateway(
+        &mut self,
+        overrides: &GatewayOverrides,
+        settings: &Settings,
+    ) -> Result<(), ConfigError> {
+        overrides.apply(&mut self.gateway, settings);
+        let Asks::Section(spec) = &self.task.asks else {
+            return Ok(());
+        };
+        Means::of(self.gateway.as_ref()).check(self.agent.as_ref(), spec, &self.task.source)
     }
 
     /// A built-in agent on a task, whichever agent the task itself names.
@@ -73,13 +100,23 @@ impl TrialPlan {
         Ok(TrialPlan::of(Arc::clone(task), adapter, agent))
     }
 
+    /// Work that is done already, as a trial in which nobody works.
+    pub fn of_existing(task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
+        Ok(TrialPlan {
+            name: "existing".to_owned(),
+            ..TrialPlan::built_in("null", task)?
+        })
+    }
+
     fn of(task: Arc<Task>, adapter: &'static dyn Adapter, agent: Box<dyn Agent>) -> TrialPlan {
         TrialPlan {
             task,
             adapter,
             name: adapter.name().to_owned(),
             agent: agent.into(),
+            package: None,
             number: 1,
+            gateway: None,
         }
     }
 }
@@ -98,6 +135,57 @@ fn check_image(agent: &dyn Agent, spec: &AgentSpec, source: &Source) -> Result<(
     let fault = spec.config.fault("image", message);
     let hint = "add `sandbox: docker` to a suite; without `image` its adapter runs on this machine, as you";
     Err(source.error(vec![fault.with_hint(hint)]))
+}
+
+/// What the gateway of a trial can do for its agent.
+struct Means<'a> {
+    gateway: Option<&'a GatewaySettings>,
+    /// What models cost, where that matters.
+    prices: Option<Prices>,
+}
+
+impl<'a> Means<'a> {
+    fn of(gateway: Option<&'a GatewaySettings>) -> Means<'a> {
+        let counts = gateway.filter(|gateway| gateway.has_money_limit());
+        Means {
+            gateway,
+            prices: counts.map(models::prices),
+        }
+    }
+
+    /// Whether that is enough for what the agent asks for.
+    fn check(
+        &self,
+        agent: &dyn Agent,
+        spec: &AgentSpec,
+        source: &Source,
+    ) -> Result<(), ConfigError> {
+        if agent.gateway_temperature().is_some() && self.gateway.is_none() {
+            let message = "`temperature` needs the gateway: the agent's CLI has no option for it";
+            let fault = spec.config.fault("temperature", message);
+            let hint = "add `gateway: {}` at the top of the file, or leave it out";
+            return Err(source.error(vec![fault.with_hint(hint)]));
+        }
+        let (Some(gateway), Some(prices)) = (self.gateway, &self.prices) else {
+            return Ok(());
+        };
+        let Some(model) = agent.wire_model().map(|model| gateway.sent_model(model)) else {
+            return Ok(());
+        };
+        if prices.find(model).is_some() {
+            return Ok(());
+        }
+        let message =
+            format!("there is no price for `{model}`, so that a limit in dollars cannot hold");
+        let holder = [&spec.node, &spec.config];
+        let holder = holder.into_iter().find(|node| node.get("model").is_some());
+        let fault = match holder {
+            Some(node) => node.fault("model", message),
+            None => Fault::new(spec.kind_span, message),
+        };
+        let hint = "add one with `gateway: {prices: FILE}` or `--prices FILE` (`proctor prices` shows those that there are), or limit `budget_tokens` or `budget_calls` instead";
+        Err(source.error(vec![fault.with_hint(hint)]))
+    }
 }
 
 /// The trials of a suite, in the order in which they start.
@@ -214,8 +302,9 @@ impl SuitePlan {
     ) -> Result<SuitePlan, Vec<ConfigError>> {
         let mut pairs = Vec::new();
         let mut errors = Vec::new();
+        let means = Means::of(suite.execution.gateway.as_ref());
         for task in &suite.tasks {
-            match pairs_of(suite, task, host) {
+            match pairs_of(suite, task, &means, host) {
                 Ok(more) => pairs.extend(more),
                 Err(error) => errors.push(error),
             }
@@ -241,6 +330,7 @@ impl SuitePlan {
 fn pairs_of(
     suite: &ResolvedSuite,
     task: &Arc<Task>,
+    means: &Means<'_>,
     host: &Host,
 ) -> Result<Vec<TrialPlan>, ConfigError> {
     let prompt = task.prompt()?;
@@ -256,8 +346,10 @@ fn pairs_of(
             if is_local {
                 check_image(agent.as_ref(), &contender.spec, &suite.source)?;
             }
+            means.check(agent.as_ref(), &contender.spec, &suite.source)?;
             Ok(TrialPlan {
                 name: contender.name.clone(),
+                package: package(&contender.spec, adapter, &suite.source)?,
                 ..TrialPlan::of(Arc::clone(task), adapter, agent)
             })
         })
@@ -278,6 +370,39 @@ fn configure(
     adapter
         .configure(&section)
         .map_err(|faults| suite.source.error(faults))
+}
+
+/// The CLI at the version that a section names.
+fn package(
+    spec: &AgentSpec,
+    adapter: &'static dyn Adapter,
+    source: &Source,
+) -> Result<Option<Package>, ConfigError> {
+    let Some(version) = &spec.version else {
+        return Ok(None);
+    };
+    let refused = |message: String, hint: &str| {
+        let fault = spec.node.fault("version", message).with_hint(hint);
+        Err(source.error(vec![fault]))
+    };
+    let name = adapter.name();
+    let Some(cli) = adapter.cli() else {
+        return refused(
+            format!("`{name}` has no version: it is built in"),
+            "remove it",
+        );
+    };
+    match cli.npm_package {
+        Some(name) => Ok(Some(Package {
+            name,
+            program: cli.program,
+            version: version.clone(),
+        })),
+        None => refused(
+            format!("`{name}` does not come from npm, and other CLIs cannot be installed yet"),
+            "put this version into the image, or onto PATH, and remove `version`",
+        ),
+    }
 }
 
 /// The adapter that a section names; for `auto` the first whose CLI is installed.

@@ -1,14 +1,20 @@
 //! Runs the trials of one invocation, one after the other, and sums them up.
 
+use std::collections::BTreeMap;
+
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::Serialize;
+use proctor_gateway::GatewayError;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    calibration::TaskSummary,
     config::Execution,
     control::Control,
+    evaluate::Evaluator,
     event::{Listener, RunEvent},
     host::Host,
+    models::{Models, ReplayRecord, RunGateways},
     plan::TrialPlan,
     sandbox::Sandbox,
     store::{self, EventWriter, Record, RunDir, StoreError, TrialStatus},
@@ -16,6 +22,9 @@ use crate::{
     trial::{self, TrialError},
     usage::{Usage, Usd},
 };
+
+/// The folder beside runs in which answers of judges are kept.
+pub(crate) const CACHE: &str = "cache";
 
 /// What to run, and where it goes.
 pub struct Run<'a> {
@@ -57,12 +66,15 @@ pub struct RunSummary {
     /// Trials whose input turned out to be bad: they have no result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_starts: Vec<FailedStart>,
+    /// What the trials of null agents and oracles tell about the tasks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskSummary>,
     /// Its trials.
     pub trials: Vec<TrialSummary>,
 }
 
 /// A trial that could not be started because of what it was given.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FailedStart {
     /// The agent.
     pub agent: String,
@@ -73,7 +85,7 @@ pub struct FailedStart {
     /// What is wrong.
     pub message: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
@@ -87,6 +99,9 @@ fn is_zero(number: &usize) -> bool {
 pub struct TrialSummary {
     /// The agent.
     pub agent: String,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub agent_type: String,
     /// The task.
     pub task: String,
     /// The number, from 1.
@@ -95,12 +110,21 @@ pub struct TrialSummary {
     pub outcome: crate::outcome::Outcome,
     /// The verdict.
     pub status: TrialStatus,
+    /// What its work is worth, from 0 to 1; null when nothing can be said of it.
+    pub score: Option<f64>,
+    /// The same where doing nothing is 0 and the reference solution 1; absent when either is not
+    /// known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalized_score: Option<f64>,
     /// The path of its record.
     pub record: Utf8PathBuf,
     /// What it used; null when unknown.
     pub usage: Option<Usage>,
     /// What it cost; null when unknown.
     pub cost_usd: Option<Usd>,
+    /// What was done with a recording, when calls were answered from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayRecord>,
 }
 
 impl Run<'_> {
@@ -124,6 +148,9 @@ impl Run<'_> {
         let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path)
             .await
             .map_err(TrialError::Sandbox)?;
+        let mut gateways = RunGateways::default();
+        let judges = judges(self.plans, &self.host.env)?;
+        let cache = run_dir.path.parent().unwrap_or(&run_dir.path).join(CACHE);
         let mut trials = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
             let cancel = self.control.token(number, cancel);
@@ -135,15 +162,21 @@ impl Run<'_> {
                 continue;
             }
             let folder = self.trial_folder(&run_dir.path, number);
+            let models = gateways.of(plan.gateway.as_ref(), &self.host.env);
+            let models = models.map_err(TrialError::Gateway)?;
             let log = events.trial(&folder);
             let listener = |event: &RunEvent<'_>| {
                 log.take(event);
                 listener(event);
             };
+            let own_judges = models.map(Models::for_judges);
             let context = trial::Context {
                 host: self.host,
                 sandbox: &sandbox,
-                models: None,
+                models,
+                judges: own_judges.as_ref().or(judges.as_ref()),
+                cache: &cache,
+                pass_through: &[],
                 run_id: &run_dir.id,
                 folder: &folder,
                 listener: &listener,
@@ -175,6 +208,7 @@ impl Run<'_> {
             status,
             not_run: self.plans.len() - trials.len(),
             failed_starts: Vec::new(),
+            tasks: Vec::new(),
             trials,
         })
     }
@@ -215,16 +249,33 @@ impl Run<'_> {
     }
 }
 
+/// The gateway of judges that ask models themselves, when a task has such a judge.
+pub(crate) fn judges(
+    plans: &[TrialPlan],
+    env: &BTreeMap<String, String>,
+) -> Result<Option<Models>, GatewayError> {
+    let mut evaluators = plans.iter().flat_map(|plan| plan.task.evaluators.iter());
+    let is_wanted = evaluators.any(Evaluator::asks_models);
+    is_wanted.then(|| Models::start_for_judges(env)).transpose()
+}
+
 pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
     TrialSummary {
         agent: record.agent.name.clone(),
+        agent_type: record.agent.kind.clone(),
         task: record.task.name.clone(),
         trial: record.trial,
         outcome: record.outcome,
         status: record.status,
+        score: record.score.as_ref().map(|score| score.value),
+        normalized_score: None,
         record: folder.join("artifacts").join(store::RECORD_FILE),
         usage: record.usage.clone(),
         cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),
+        replay: record
+            .gateway
+            .as_ref()
+            .and_then(|gateway| gateway.replay.clone()),
     }
 }
 

@@ -20,6 +20,11 @@ const DEEPEST: usize = 3;
 /// The time and the random digits at the end of a run's name.
 const ID_LENGTH: usize = 24;
 
+/// How many files are read at the same time.
+const READERS: usize = 16;
+/// So few are not worth a thread.
+const LEAST_SHARE: usize = 32;
+
 /// One run, in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunListing {
@@ -51,7 +56,7 @@ pub struct RunListing {
 
 /// The runs in a folder and a little below it, or the run that the folder is; newest first.
 pub fn list(folder: &Utf8Path) -> Vec<RunListing> {
-    let mut runs: Vec<RunListing> = find(folder).iter().map(|run| look(run)).collect();
+    let mut runs = each(&find(folder), |run| look(run));
     runs.sort_by(|one, other| {
         let key = |run: &RunListing| (run.started_at, run.name.clone());
         key(other).cmp(&key(one))
@@ -126,6 +131,27 @@ struct SuiteName {
     suite: Option<String>,
 }
 
+/// `look` at each of many, in their order. A disk that is asked for one file after the other is
+/// idle most of the time, so several are asked for at once.
+fn each<T: Sync, R: Send>(all: &[T], look: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let share = all.len().div_ceil(READERS).max(LEAST_SHARE);
+    if all.len() <= share {
+        return all.iter().map(look).collect();
+    }
+    let look = &look;
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = all
+            .chunks(share)
+            .map(|some| scope.spawn(move || some.iter().map(look).collect::<Vec<R>>()))
+            .collect();
+        let looked = readers.into_iter().flat_map(|reader| match reader.join() {
+            Ok(looked) => looked,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        looked.collect()
+    })
+}
+
 fn read<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
@@ -177,16 +203,17 @@ impl RunListing {
         let plan = KeptPlan::read(run).ok()?;
         self.trials = plan.trials.len();
         self.suite = plan.suite;
-        let mut costs = Vec::new();
+        let metas = each(&plan.trials, |key| -> Option<SeenMeta> {
+            read(&key.folder(run).join(store::META_FILE))
+        });
         for key in plan.trials {
-            let meta: Option<SeenMeta> = read(&key.folder(run).join("meta.json"));
-            if let Some(meta) = meta {
-                self.count(meta.status);
-                costs.push(meta.total_cost_usd);
-            }
             self.add_agent(key.agent);
         }
-        Some(costs)
+        let costs = metas.into_iter().flatten().map(|meta| {
+            self.count(meta.status);
+            meta.total_cost_usd
+        });
+        Some(costs.collect())
     }
 
     fn add_records(&mut self, run: &Utf8Path) -> Costs {

@@ -1,15 +1,17 @@
 //! A WebSocket on loopback for agents that connect to their driver. Connections may come and
 //! go; what is to be sent waits for the next one.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, os::unix::fs::PermissionsExt};
 
+use camino::Utf8Path;
 use futures_util::{SinkExt, StreamExt};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::mpsc,
     task::JoinSet,
 };
 use tokio_tungstenite::tungstenite::{Message, protocol::WebSocketConfig};
+use tokio_util::either::Either;
 
 /// Frames that may wait for their reader before the agent has to.
 const WAITING_FRAMES: usize = 64;
@@ -46,16 +48,27 @@ impl Socket {
     pub async fn listen_on(port: u16) -> io::Result<Socket> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?;
+        Ok(Socket::serve(Listener::Tcp(listener), address))
+    }
+
+    /// Listen on a Unix socket that is reached at this address in a container, whoever asks there.
+    pub fn listen_unix(path: &Utf8Path, address: SocketAddr) -> io::Result<Socket> {
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+        Ok(Socket::serve(Listener::Unix(listener), address))
+    }
+
+    fn serve(listener: Listener, address: SocketAddr) -> Socket {
         let (events, incoming) = mpsc::channel(WAITING_FRAMES);
         let (outgoing, replies) = mpsc::unbounded_channel();
         let mut task = JoinSet::new();
         task.spawn(serve(listener, events, replies));
-        Ok(Socket {
+        Socket {
             address,
             incoming,
             outgoing,
             _task: task,
-        })
+        }
     }
 
     /// The next thing that comes in. Safe to cancel.
@@ -70,13 +83,30 @@ impl Socket {
     }
 }
 
+/// Who waits for connections.
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+type Connection = Either<TcpStream, UnixStream>;
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Connection> {
+        match self {
+            Listener::Tcp(listener) => Ok(Either::Left(listener.accept().await?.0)),
+            Listener::Unix(listener) => Ok(Either::Right(listener.accept().await?.0)),
+        }
+    }
+}
+
 /// Serve one connection at a time; the CLI opens the next when it has lost the last.
 async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     events: mpsc::Sender<SocketEvent>,
     mut replies: mpsc::UnboundedReceiver<Vec<u8>>,
 ) {
-    while let Ok((stream, _)) = listener.accept().await {
+    while let Ok(stream) = listener.accept().await {
         if converse(stream, &events, &mut replies).await.is_none() {
             return;
         }
@@ -85,7 +115,7 @@ async fn serve(
 
 /// Carry frames both ways until the connection ends; `None` when nobody listens any more.
 async fn converse(
-    stream: TcpStream,
+    stream: Connection,
     events: &mpsc::Sender<SocketEvent>,
     replies: &mut mpsc::UnboundedReceiver<Vec<u8>>,
 ) -> Option<()> {

@@ -105,6 +105,22 @@ impl Source {
         }
     }
 
+    /// What the work in a directory is compared with: a commit of its own, HEAD when none is named,
+    /// or nothing when it is no repository.
+    pub async fn of_existing(
+        directory: &Utf8Path,
+        base: Option<&str>,
+        host: &Host,
+        private: &Utf8Path,
+    ) -> Result<Source, SourceError> {
+        if base.is_none() && git_dir_of(directory).is_none() {
+            let path = private.join("nothing");
+            fs::create_dir_all(&path)?;
+            return Ok(Source::Folder { path });
+        }
+        Source::open_path(directory, base, host).await
+    }
+
     /// Whether a checkout has changes that no commit holds: they are not part of the workspace.
     pub async fn has_uncommitted_changes(repo: &Repo, revision: Option<&str>, host: &Host) -> bool {
         let Repo::Path(path) = repo else {

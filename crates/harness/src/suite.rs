@@ -12,21 +12,25 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    calibration::calibrate,
     config::Execution,
     control::Control,
     event::RunEvent,
     host::Host,
+    litellm::{LiteLlm, LiteLlmError},
     models::Models,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
     providers::{Providers, Turn, pause},
-    runner::{FailedStart, RunSummary, TrialSummary, overall, summary},
+    runner::{CACHE, FailedStart, RunSummary, TrialSummary, judges, overall, summary},
     sandbox::{Sandbox, docker::EngineError},
     store::{self, EventWriter, Meta, Record, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
 };
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
+/// The suite's file as it was.
+pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
 pub(crate) const SUMMARY_FILE: &str = "summary.json";
 
 /// Who is told, with the number of the trial in the plan; what is no trial's comes with 0.
@@ -106,6 +110,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
         trials.extend(finished(&folder).map(|record| summary(&record, &folder)));
     }
     trials.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
+    let tasks = calibrate(&mut trials);
     Ok(RunStatus {
         is_running: store::is_locked(&path),
         summary: RunSummary {
@@ -114,6 +119,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
             not_run: kept.trials.len() - trials.len(),
             failed_starts: Vec::new(),
             run_dir: path,
+            tasks,
             trials,
         },
     })
@@ -168,6 +174,9 @@ pub enum SuiteError {
     /// There is no way to the models.
     #[error("the gateway could not be started")]
     Gateway(#[from] GatewayError),
+    /// LiteLLM cannot be used.
+    #[error(transparent)]
+    LiteLlm(#[from] LiteLlmError),
 }
 
 /// What stops an agent: trials that would fail in the same way are not started.
@@ -185,7 +194,7 @@ impl SuiteRun<'_> {
     ) -> Result<RunSummary, SuiteError> {
         let run_dir = RunDir::create_plain(&self.results_dir.join("runs"))?;
         store::write_json(&run_dir.path.join(PLAN_FILE), &self.kept_plan())?;
-        let snapshot = run_dir.path.join("suite.yaml");
+        let snapshot = run_dir.path.join(SNAPSHOT_FILE);
         fs::write(&snapshot, self.suite_text).map_err(|source| StoreError {
             path: snapshot,
             source,
@@ -218,11 +227,39 @@ impl SuiteRun<'_> {
         listener: &SuiteListener<'_>,
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
+        let gateway = self.execution.gateway.as_ref();
+        let Some(settings) = gateway.and_then(|gateway| gateway.litellm.as_ref()) else {
+            return self.run_trials(run_dir, listener, cancel).await;
+        };
+        let litellm = LiteLlm::open(settings, self.host, &run_dir.path, cancel).await?;
+        let host = litellm.host(self.host);
+        let run = SuiteRun {
+            host: &host,
+            ..*self
+        };
+        let summary = run.run_trials(run_dir, listener, cancel).await;
+        litellm.close().await;
+        summary
+    }
+
+    async fn run_trials(
+        &self,
+        run_dir: &RunDir,
+        listener: &SuiteListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, SuiteError> {
         let stopped = Stopped::default();
         let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path).await?;
         let models = Models::start(self.execution, &self.host.env)?;
+        let judges = match &models {
+            Some(models) => Some(models.for_judges()),
+            None => judges(&self.plan.trials, &self.host.env)?,
+        };
+        let cache = self.results_dir.join(CACHE);
         let providers = Providers::new(self.execution.providers.clone());
         let slots = Semaphore::new(self.parallel);
+        // Also cancelled when a trial cannot be written down: then no other can be either.
+        let stop = cancel.child_token();
         let events = EventWriter::start().map_err(|source| StoreError {
             path: run_dir.path.clone(),
             source,
@@ -239,10 +276,12 @@ impl SuiteRun<'_> {
                 stopped: &stopped,
                 sandbox: &sandbox,
                 models: models.as_ref(),
+                judges: judges.as_ref(),
+                cache: &cache,
                 providers: &providers,
                 slots: &slots,
                 events: &events,
-                cancel: self.control.token(number, cancel),
+                cancel: self.control.token(number, &stop),
             };
             job.run(number, plan, listener)
         });
@@ -250,16 +289,25 @@ impl SuiteRun<'_> {
         let mut running: FuturesUnordered<_> = trials.collect();
         let mut done = Vec::new();
         let mut failed_starts = Vec::new();
+        let mut broken = None;
         while let Some(trial) = running.next().await {
-            match trial? {
-                Done::Ended(summary) => done.push(summary),
-                Done::Refused(failed) => failed_starts.push(failed),
-                Done::NotRun => {}
+            match trial {
+                Ok(Done::Ended(summary)) => done.push(*summary),
+                Ok(Done::Refused(failed)) => failed_starts.push(failed),
+                Ok(Done::NotRun) => {}
+                Err(error) => {
+                    stop.cancel();
+                    broken.get_or_insert(error);
+                }
             }
         }
         drop(running);
         sandbox.close().await;
+        if let Some(error) = broken {
+            return Err(error);
+        }
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
+        let tasks = calibrate(&mut done);
         let missing = self.plan.trials.len() - done.len();
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
         let summary = RunSummary {
@@ -268,6 +316,7 @@ impl SuiteRun<'_> {
             status: overall(&done, is_cancelled),
             not_run: missing,
             failed_starts,
+            tasks,
             trials: done,
         };
         store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
@@ -305,7 +354,7 @@ fn key_of(trial: &TrialSummary) -> (&str, &str, u32) {
 /// What came of one trial of a suite.
 enum Done {
     /// It has a record.
-    Ended(TrialSummary),
+    Ended(Box<TrialSummary>),
     /// What it was given is bad.
     Refused(FailedStart),
     /// It was not started.
@@ -329,6 +378,8 @@ struct Job<'a> {
     stopped: &'a Stopped,
     sandbox: &'a Sandbox,
     models: Option<&'a Models>,
+    judges: Option<&'a Models>,
+    cache: &'a Utf8Path,
     providers: &'a Providers,
     slots: &'a Semaphore,
     events: &'a EventWriter,
@@ -346,8 +397,13 @@ impl Job<'_> {
         listener: &SuiteListener<'_>,
     ) -> Result<Done, SuiteError> {
         let folder = TrialKey::of(plan).folder(&self.run_dir.path);
-        if let Some(record) = finished(&folder) {
-            return Ok(Done::Ended(summary(&record, &folder)));
+        if let Some(record) = finished(&folder).filter(|record| !record.outcome.is_infrastructure())
+        {
+            if !folder.join(store::META_FILE).exists() {
+                // Proctor was killed between the two.
+                Meta::of(&record).write(&folder)?;
+            }
+            return Ok(Done::Ended(Box::new(summary(&record, &folder))));
         }
         let mut attempt = 0;
         loop {
@@ -380,7 +436,7 @@ impl Job<'_> {
             }
             let try_again = record.outcome.is_infrastructure() && !is_hopeless;
             if !try_again || attempt == self.run.retries || self.cancel.is_cancelled() {
-                return Ok(Done::Ended(summary(&record, &folder)));
+                return Ok(Done::Ended(Box::new(summary(&record, &folder))));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause(attempt)) => {}
@@ -412,6 +468,9 @@ impl Job<'_> {
             host: self.run.host,
             sandbox: self.sandbox,
             models: self.models,
+            pass_through: &self.run.execution.pass_through,
+            judges: self.judges,
+            cache: self.cache,
             run_id: &self.run_dir.id,
             folder,
             listener: &listener,

@@ -45,6 +45,37 @@ pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Resul
     Ok(())
 }
 
+/// Lay the files of `from` over the folder `to`, whatever was there before: no link is followed, and
+/// a file gives way to a folder.
+pub fn lay_over(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        let is_folder = target.symlink_metadata().is_ok_and(|old| old.is_dir());
+        if kind.is_dir() {
+            if !is_folder {
+                remove_one(&target)?;
+                fs::create_dir(&target)?;
+            }
+            lay_over(&entry.path(), &target)?;
+        } else if kind.is_file() {
+            remove_one(&target)?;
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Remove a file, a link or a folder, if it is there.
+fn remove_one(path: &Path) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(about) if about.is_dir() => remove(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Move `from` to `to`, also from one file system to another.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
@@ -68,6 +99,23 @@ pub fn give(root: &Path, owner: u32) -> Result<()> {
     if root.symlink_metadata()?.is_dir() {
         for entry in fs::read_dir(root)? {
             give(&entry?.path(), owner)?;
+        }
+    }
+    Ok(())
+}
+
+/// Let everybody read a folder and all it holds, and run what its owner may run.
+pub fn open_to_all(root: &Path) -> Result<()> {
+    let meta = root.symlink_metadata()?;
+    if meta.is_symlink() {
+        return Ok(());
+    }
+    let mode = meta.permissions().mode();
+    let run = if mode & 0o100 == 0 { 0 } else { 0o111 };
+    fs::set_permissions(root, std::fs::Permissions::from_mode(mode | 0o444 | run))?;
+    if meta.is_dir() {
+        for entry in fs::read_dir(root)? {
+            open_to_all(&entry?.path())?;
         }
     }
     Ok(())

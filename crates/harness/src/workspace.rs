@@ -2,16 +2,21 @@
 //! that its work is compared with. The baseline is a git directory of our own, outside the
 //! agent's reach, so the change is known whatever the agent did to `.git`.
 
-use std::path::PathBuf;
+mod judged;
+mod look;
+mod nested;
+mod reference;
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
+use self::nested::NestedRepos;
 use crate::{
     git::{Git, GitError},
     host::Host,
     source::{Source, SourceError},
-    task::Reference,
     tree,
 };
 
@@ -39,6 +44,8 @@ pub struct Workspace {
     /// Git on the baseline, with the workspace's files.
     git: Git,
     source: Source,
+    /// Where the source has submodules: folders that are empty here.
+    submodules: Vec<Vec<u8>>,
 }
 
 /// Why a workspace could not be made or read.
@@ -69,6 +76,15 @@ pub struct Change {
     pub head: Option<String>,
     /// What was noticed on the way.
     pub notes: Vec<String>,
+}
+
+/// Whose a file is that differs from the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The base has it: the agent changed or removed it.
+    Base,
+    /// The agent made it.
+    Agent,
 }
 
 /// What happened to one file.
@@ -126,8 +142,10 @@ impl Workspace {
         git.run(["read-tree", "-u", "--reset", &base_commit])
             .await?;
         tree::copy(&baseline, path.join(".git"))?;
+        let submodules = submodules(&git, path).await?;
         Ok(Workspace {
             path: path.to_owned(),
+            submodules,
             source_commit,
             base_commit,
             base_tree,
@@ -170,7 +188,8 @@ impl Workspace {
     async fn stage(&self, notes: &mut Vec<String>) -> Result<(), WorkspaceError> {
         let git = &self.git;
         let added = git.run(["add", "--all", "--ignore-errors"]).await;
-        if added.is_ok() && !self.has_new_gitlinks().await? {
+        let filled = self.filled_submodules();
+        if added.is_ok() && filled.is_empty() && !self.has_new_gitlinks().await? {
             return Ok(());
         }
         // A repository made inside the workspace would be added as a mere link, or not at all.
@@ -182,6 +201,14 @@ impl Workspace {
             ));
         }
         git.run(["read-tree", &self.base_commit]).await?;
+        if !filled.is_empty() {
+            // Git takes no file at a place that is known as a submodule.
+            let remove = ["update-index", "--force-remove", "-z", "--stdin"];
+            git.run_with_input(remove, filled.concat()).await?;
+            notes.push(
+                "the agent put files where a submodule belongs; they count as files".to_owned(),
+            );
+        }
         git.run(["add", "--all", "--ignore-errors"])
             .await
             .or_else(|error| {
@@ -190,6 +217,16 @@ impl Workspace {
             })?;
         nested.restore()?;
         Ok(())
+    }
+
+    /// The submodules that are not empty any more, each ended by a zero.
+    fn filled_submodules(&self) -> Vec<Vec<u8>> {
+        let is_filled = |name: &&Vec<u8>| {
+            let folder = self.path.as_std_path().join(OsStr::from_bytes(name));
+            std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+        };
+        let filled = self.submodules.iter().filter(is_filled);
+        filled.map(|name| [name, &b"\0"[..]].concat()).collect()
     }
 
     async fn has_new_gitlinks(&self) -> Result<bool, WorkspaceError> {
@@ -232,6 +269,27 @@ impl Workspace {
         git.run(["read-tree", "-u", "--reset", tree]).await?;
         fs::remove_file(&index)?;
         Ok(())
+    }
+
+    /// The text of a file of `tree`; `None` when there is no such file.
+    pub async fn text_of(
+        &self,
+        tree: &str,
+        path: &Utf8Path,
+    ) -> Result<Option<String>, WorkspaceError> {
+        let listed = self
+            .git
+            .run(["ls-tree", "-z", "--full-tree", tree, "--", path.as_str()])
+            .await?;
+        let listed = String::from_utf8_lossy(&listed);
+        let about = listed.split('\t').next().unwrap_or_default();
+        match about.split(' ').collect::<Vec<_>>().as_slice() {
+            [_, "blob", blob] => {
+                let bytes = self.git.run(["cat-file", "blob", blob]).await?;
+                Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Take the workspace as it is now for the base: what was put into it before the agent
@@ -354,55 +412,38 @@ impl Workspace {
         Ok(parse_numstat(&numstat))
     }
 
-    /// The tree that the reference solution makes of the base.
-    pub async fn reference_tree(&self, reference: &Reference) -> Result<String, WorkspaceError> {
-        let git = &self.git;
-        match reference {
-            Reference::Branch(branch) => {
-                let tree = self.source.tree_of(branch).await?;
-                if let Source::Git { git: from, .. } = &self.source {
-                    git.copy_tree_from(from, &tree).await?;
-                }
-                Ok(tree)
-            }
-            Reference::Patch(patch) => {
-                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
-                let git = git.clone().with_env(&[("GIT_INDEX_FILE", index.as_str())]);
-                git.run(["read-tree", &self.base_tree]).await?;
-                git.run(["apply", "--cached", "--allow-empty", patch.as_str()])
-                    .await?;
-                let tree = git.line(["write-tree"]).await?;
-                fs::remove_file(&index)?;
-                Ok(tree)
-            }
-            Reference::Script(_) => Err(WorkspaceError::NoTree),
-        }
-    }
-
-    /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.
-    pub async fn reference_patch(
+    /// Write the difference between two trees to `patch`.
+    pub async fn write_patch(
         &self,
-        reference: &str,
+        one: &str,
+        other: &str,
         patch: &Utf8Path,
     ) -> Result<(), WorkspaceError> {
-        let reference = Reference::Branch(reference.to_owned());
-        let tree = self.reference_tree(&reference).await?;
-        self.git
-            .run_to_file(
-                [
-                    "diff",
-                    "--binary",
-                    "--full-index",
-                    "--no-ext-diff",
-                    "--no-textconv",
-                    &self.base_tree,
-                    &tree,
-                ],
-                patch,
-            )
-            .await?;
+        let diff = [
+            "diff",
+            "--binary",
+            "--full-index",
+            "--no-ext-diff",
+            "--no-textconv",
+            one,
+            other,
+        ];
+        self.git.run_to_file(diff, patch).await?;
         Ok(())
     }
+}
+
+/// The places of submodules in a workspace that was just made.
+async fn submodules(git: &Git, path: &Utf8Path) -> Result<Vec<Vec<u8>>, GitError> {
+    if !path.join(".gitmodules").is_file() {
+        return Ok(Vec::new());
+    }
+    // `160000 <commit> 0 TAB <path> NUL`
+    let index = git.run(["ls-files", "--stage", "-z"]).await?;
+    let entries = index.split(|byte| *byte == 0);
+    let links = entries.filter(|entry| entry.starts_with(b"160000 "));
+    let names = links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
+    Ok(names.map(<[u8]>::to_vec).collect())
 }
 
 /// The least that git takes for a repository. `git init` would copy templates and hooks.
@@ -442,33 +483,6 @@ fn parse_numstat(bytes: &[u8]) -> Vec<FileChange> {
         });
     }
     files
-}
-
-/// Repositories inside the workspace, out of the way while their files are added.
-struct NestedRepos {
-    moved: Vec<(PathBuf, PathBuf)>,
-}
-
-impl NestedRepos {
-    fn hide(workspace: &Utf8Path, place: &Utf8Path) -> std::io::Result<NestedRepos> {
-        fs::create_dir_all(place)?;
-        let mut repos = NestedRepos { moved: Vec::new() };
-        for folder in tree::folders(workspace)? {
-            let git = folder.join(".git");
-            if folder != workspace.as_std_path() && git.symlink_metadata().is_ok() {
-                let aside = place.as_std_path().join(repos.moved.len().to_string());
-                tree::rename(&git, &aside)?;
-                repos.moved.push((git, aside));
-            }
-        }
-        Ok(repos)
-    }
-
-    fn restore(self) -> std::io::Result<()> {
-        self.moved
-            .into_iter()
-            .try_for_each(|(git, aside)| tree::rename(&aside, &git))
-    }
 }
 
 #[cfg(test)]

@@ -39,13 +39,49 @@ pub struct Job {
     /// Ways out of the container.
     pub relays: Vec<Relay>,
     /// Another command that is kept running beside it, such as the entry point of the image. Its output goes nowhere.
-    pub service: Option<Vec<String>>,
+    pub service: Option<Service>,
+    /// What has to succeed before it starts.
+    pub readiness: Option<Readiness>,
     /// After this time it is ended even if nobody outside asks for that.
     pub wall: Option<Duration>,
     /// The time between SIGTERM and SIGKILL.
     pub term_grace: Duration,
     /// The time that processes left behind may go on after the exit of the main one.
     pub leak_grace: Duration,
+}
+
+/// A command that runs beside a [`Job`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Who runs it, as in [`Job::user`].
+    pub user: Option<String>,
+}
+
+/// A command that succeeds once a container is ready, tried again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// The program and its arguments; who runs it is who runs the service.
+    pub argv: Vec<String>,
+    /// The pause between two tries.
+    pub interval: Duration,
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// Failures in this time after the start do not count.
+    pub start_period: Duration,
+    /// The pause between two tries in that time.
+    pub start_interval: Duration,
+    /// How many failures in a row mean that it will never be ready.
+    pub retries: u32,
+}
+
+impl Readiness {
+    /// The longest that it can take to know.
+    pub fn longest(&self) -> Duration {
+        let one = self.interval.max(self.start_interval) + self.timeout;
+        self.start_period + one * (self.retries + 1)
+    }
 }
 
 /// What a [`Job`] reads.
@@ -140,6 +176,12 @@ pub enum JobFailure {
     UserUnknown {
         /// As given.
         user: String,
+    },
+    /// What [`Job::readiness`] names never succeeded.
+    #[error("the container did not become ready: {reason}")]
+    NotReady {
+        /// How it failed the last time.
+        reason: String,
     },
     /// The port of a relay cannot be listened on.
     #[error("cannot listen on {listen} in the container: {reason}")]

@@ -27,7 +27,8 @@ pub use command::{Command, Limits, Output, Stdin, Supervisor};
 pub use error::Error;
 pub use exit::{EndReason, Exit, Leak, Report, Status, Usage};
 pub use job::{
-    INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE, Relay, TerminalSize,
+    INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE, Readiness, Relay,
+    Service, TerminalSize,
 };
 pub use lines::{Line, Lines};
 pub use process::{Event, Process, Stream};

@@ -35,6 +35,48 @@ impl TestContext {
     }
 }
 
+impl TestContext {
+    /// The `node_modules` of the real Claude Code of this folder of `clis`; `None` if it is not
+    /// there.
+    pub fn real_claude_modules(&self, folder: &str) -> Option<Utf8PathBuf> {
+        let found = std::env::var(CLIS).ok().map(Utf8PathBuf::from);
+        let modules = found.map(|clis| clis.join(format!("claude-code-{folder}/node_modules")));
+        let modules = modules.filter(|modules| modules.is_dir());
+        if modules.is_none() {
+            missing(folder);
+        }
+        modules
+    }
+
+    /// Puts an `npm` onto the PATH that installs the real Claude Code of this folder of `clis`
+    /// from there, and the Node of this machine as the one of the registry. It keeps count in
+    /// `npm.log`. The version of that Claude Code, or `None` if it is not there.
+    pub fn install_npm(&self, folder: &str) -> Option<String> {
+        let modules = self.real_claude_modules(folder)?;
+        let package = modules.join("@anthropic-ai/claude-code/package.json");
+        let package = fs_err::read(package).expect("the package");
+        let package: serde_json::Value = serde_json::from_slice(&package).expect("JSON");
+        let version = package["version"].as_str().expect("a version").to_owned();
+        let program = self.bin().join("npm");
+        let mut script = fs_err::read_to_string(&program)
+            .unwrap_or_else(|_| "#!/bin/sh\nfor wanted; do :; done\n".to_owned());
+        if !script.contains("npm.log") {
+            let node = on_path("node").expect("a machine that has these CLIs has Node");
+            script = format!(
+                "{script}echo \"$wanted\" >> '{}'\ncase $wanted in node-linux-*)\n  mkdir -p \"$3/node_modules/${{wanted%@*}}/bin\"\n  cp -L '{node}' \"$3/node_modules/${{wanted%@*}}/bin/node\" ;;\nesac\n",
+                self.root().join("npm.log")
+            );
+        }
+        script = format!(
+            "{script}if [ \"$wanted\" = '@anthropic-ai/claude-code@{version}' ]; then cp -a '{modules}' \"$3/\"; fi\n"
+        );
+        fs_err::write(&program, script).expect("the script");
+        let executable = std::fs::Permissions::from_mode(0o755);
+        fs_err::set_permissions(&program, executable).expect("the mode of the script");
+        Some(version)
+    }
+}
+
 /// The words that start it.
 fn find_claude(version: &str) -> Option<Vec<Utf8PathBuf>> {
     let clis = Utf8PathBuf::from(std::env::var(CLIS).ok()?);

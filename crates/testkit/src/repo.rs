@@ -1,5 +1,6 @@
 //! A git repository for tests to run agents on.
 
+use std::io::{Seek, Write};
 use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -54,11 +55,22 @@ impl Repo {
     }
 
     /// Runs git in the repository and returns what it wrote to stdout, trimmed.
+    #[track_caller]
     pub fn git<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> String {
         let args: Vec<&str> = args.into_iter().collect();
+        self.git_with_input(&args, b"")
+    }
+
+    /// The same with these bytes on stdin.
+    #[track_caller]
+    pub fn git_with_input(&self, args: &[&str], input: &[u8]) -> String {
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.write_all(input).expect("a file takes bytes");
+        file.rewind().expect("a file has a start");
         let output = Command::new("git")
-            .args(&args)
+            .args(args)
             .current_dir(&self.path)
+            .stdin(file)
             .env_clear()
             .env("PATH", SYSTEM_PATH)
             .env("HOME", "/nonexistent")

@@ -32,6 +32,7 @@ pub fn build(args: &ImageBuildArgs) -> Result<Exit, CliError> {
     let spec = BuildSpec {
         context: context.path().to_owned(),
         dockerfile: "Dockerfile".to_owned(),
+        images: BTreeMap::new(),
         args: arguments(&args.args)?,
         name: name.to_owned(),
         labels: BTreeMap::new(),

@@ -1,14 +1,22 @@
 //! The commands, one file each.
 
+pub mod baseline;
 pub mod clean;
+pub mod compare;
 pub mod completions;
 pub mod doctor;
+pub mod eval;
+pub mod gateway;
 pub mod image;
 pub mod init;
 pub mod list;
 pub mod log;
+mod models;
 pub mod new;
+pub mod prices;
 pub mod replay;
+pub mod report;
+pub mod rescore;
 pub mod run;
 pub mod schema;
 pub mod sdk_server;
@@ -29,29 +37,37 @@ use proctor_harness::{
     task::{Task, find, harbor},
 };
 
-use crate::error::CliError;
+use crate::{args::ModelArgs, error::CliError};
 
 /// The test cases that were named, loaded; all that is wrong with any of them is told at once.
 fn load<'a>(
     paths: impl IntoIterator<Item = &'a Utf8PathBuf>,
     host: &Host,
     settings: &Settings,
+    models: &ModelArgs,
 ) -> Result<Vec<TrialPlan>, CliError> {
+    let overrides = models::overrides(models, host)?;
     let mut plans = Vec::new();
     let mut errors = Vec::new();
     for path in paths {
         for file in files(path, host)? {
-            match TrialPlan::load(&file, host, settings) {
+            let settled = TrialPlan::load(&file, host, settings).and_then(|mut plan| {
+                plan.settle_gateway(&overrides, settings)?;
+                Ok(plan)
+            });
+            match settled {
                 Ok(plan) => plans.push(plan),
                 Err(error) => errors.push(error),
             }
         }
     }
-    if errors.is_empty() {
-        Ok(plans)
-    } else {
-        Err(CliError::Config(errors))
+    if !errors.is_empty() {
+        return Err(CliError::Config(errors));
     }
+    for plan in &plans {
+        models::check_prices(models, plan.gateway.as_ref())?;
+    }
+    Ok(plans)
 }
 
 /// A file is itself; a folder is the test cases in it.
@@ -106,6 +122,23 @@ fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
         .workspace_dir
         .unwrap_or_else(|| host.cwd.join(run::DEFAULT_WORKSPACE_DIR));
     Ok(vec![host.cwd.join("results"), workspaces])
+}
+
+/// The runs that were named; the newest one when none was.
+fn named_runs(named: &[Utf8PathBuf], host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+    if !named.is_empty() {
+        return named.iter().map(|run| find_run(run, host)).collect();
+    }
+    if let Ok(latest) = host.cwd.join("results/latest").canonicalize_utf8() {
+        return Ok(vec![latest]);
+    }
+    let places = places(host)?;
+    let runs = places.iter().flat_map(|place| runs::find(place));
+    let started = |run: &Utf8PathBuf| run.file_name().and_then(runs::started_at);
+    let newest = runs.max_by_key(|run| (started(run), run.clone()));
+    newest.map(|run| vec![run]).ok_or_else(|| CliError::NoRun {
+        run: "latest".into(),
+    })
 }
 
 /// The run of this folder, link or id.

@@ -52,7 +52,7 @@ fn run_cases(
     host: &Host,
     settings: &Settings,
 ) -> Result<Exit, CliError> {
-    let plans = super::load(paths, host, settings)?;
+    let plans = super::load(paths, host, settings, &args.models)?;
     let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
     let control = Arc::new(Control::default());
     let run = Run {

@@ -2,7 +2,7 @@
 
 use proctor_harness::{
     agents::ADAPTERS,
-    config::schema_for_config,
+    config::{schema_for_config, schema_for_eval},
     log,
     store::{Record, Results},
 };
@@ -17,6 +17,7 @@ use crate::{
 pub fn schema(args: &SchemaArgs) -> Result<Exit, CliError> {
     let schema = match args.name {
         SchemaName::Suite => schema_for_config(ADAPTERS),
+        SchemaName::Eval => schema_for_eval(),
         SchemaName::Log => Value::from(log::schema()),
         SchemaName::Results => Value::from(schemars::schema_for!(Results)),
         SchemaName::Record => Value::from(schemars::schema_for!(Record)),

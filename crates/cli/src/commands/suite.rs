@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{
-        ResolvedSuite, SandboxKind, Settings, TapeMode, Tapes, load_suite, read_script,
-        suite_of_folder,
-    },
+    config::{GatewaySettings, ResolvedSuite, SandboxKind, Settings, load_suite, suite_of_folder},
     control::Control,
     event::RunEvent,
     host::Host,
@@ -16,7 +13,10 @@ use proctor_harness::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::run::{progress, until_done};
+use super::{
+    models,
+    run::{progress, until_done},
+};
 use crate::{
     args::{RunArgs, SandboxArg},
     error::{CliError, Exit},
@@ -31,7 +31,7 @@ pub fn run(
     settings: &Settings,
 ) -> Result<Exit, CliError> {
     let suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
-    run_suite(suite, &args.suite.agent, args, host)
+    run_suite(suite, &args.suite.agent, args, (host, settings))
 }
 
 /// Run the tasks of a folder with the agents of the command line.
@@ -43,14 +43,19 @@ pub fn run_folder(
 ) -> Result<Exit, CliError> {
     let folder = host.cwd.join(path);
     let suite = suite_of_folder(&folder, &args.suite.agent, &host.env, settings);
-    run_suite(suite.map_err(CliError::Config)?, &[], args, host)
+    run_suite(
+        suite.map_err(CliError::Config)?,
+        &[],
+        args,
+        (host, settings),
+    )
 }
 
 fn run_suite(
     mut suite: ResolvedSuite,
     agents: &[String],
     args: &RunArgs,
-    host: &Host,
+    (host, settings): (&Host, &Settings),
 ) -> Result<Exit, CliError> {
     let options = &args.suite;
     let filter = Filter {
@@ -65,33 +70,30 @@ fn run_suite(
         Some(SandboxArg::Local) => suite.execution.sandbox = SandboxKind::Local,
         None => {}
     }
-    if let Some(file) = &options.model_script {
-        let script = read_script(&host.cwd.join(file)).map_err(CliError::ModelScript)?;
-        suite.execution.gateway.get_or_insert_default().script = Some(script);
-    }
-    let recorded = options.record_models.as_ref();
-    let tapes = recorded.map(|folder| (TapeMode::Record, folder));
-    let replayed = options.replay_models.as_ref();
-    let tapes = tapes.or(replayed.map(|folder| (TapeMode::Replay, folder)));
-    if let Some((mode, folder)) = tapes {
-        let folder = host.cwd.join(folder);
-        suite.execution.gateway.get_or_insert_default().tapes = Some(Tapes { mode, folder });
-    }
-    if let Some(nanos) = options.max_cost {
-        let gateway = suite.execution.gateway.get_or_insert_default();
-        gateway.run_budget_usd = Some(nanos as f64 / 1e9);
-    }
+    let overrides = models::overrides(&args.models, host)?;
+    overrides.apply(&mut suite.execution.gateway, settings);
+    models::check_prices(&args.models, suite.execution.gateway.as_ref())?;
     if let Some(network) = options.network {
         suite.execution.network = Some(network.into());
     }
     if let Some(setting) = suite.execution.idle_setting() {
         return Err(CliError::NeedsContainers { setting });
     }
+    // Keys of a file are as good as those of the environment.
+    let host = &Host {
+        env: suite.env.clone(),
+        ..host.clone()
+    };
+    let gateway = suite.execution.gateway.as_ref();
+    if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
+        return Err(CliError::LiteLlm { why });
+    }
     let seed = options.seed.unwrap_or(0);
     let plan = SuitePlan::make(&suite, host, seed).map_err(CliError::Config)?;
     if options.dry_run {
         return dry_run(&plan);
     }
+    warn_of_secrets(&suite);
     let control = Arc::new(Control::default());
     let run = SuiteRun {
         control: &control,
@@ -126,6 +128,17 @@ fn run_suite(
         Ok(summary.status.into())
     } else {
         Ok(Exit::Usage)
+    }
+}
+
+/// Agents may print what they get: whoever asked for that is told once.
+fn warn_of_secrets(suite: &ResolvedSuite) {
+    let names = &suite.execution.pass_through;
+    if !names.is_empty() {
+        ui::note(&format!(
+            "warning: agents get {} as they are (secrets.unsafe_pass_through): they can use, print and leak them",
+            names.join(", ")
+        ));
     }
 }
 

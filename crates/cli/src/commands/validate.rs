@@ -1,13 +1,13 @@
 //! `proctor validate`.
 
 use proctor_harness::{
-    config::{PromptSource, is_suite, load_suite},
+    config::{GatewayOverrides, PromptSource, is_suite, load_suite},
     plan::{SuitePlan, TrialPlan},
     task::{Task, find},
 };
 
 use crate::{
-    args::ValidateArgs,
+    args::{ModelArgs, ValidateArgs},
     error::{CliError, Exit},
     host, ui,
 };
@@ -18,7 +18,8 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     let paths = args.cases.paths.iter().chain(&args.cases.config);
     let (suites, cases): (Vec<_>, Vec<_>) = paths.partition(|path| is_suite(&host.cwd.join(path)));
     for path in suites {
-        let suite = load_suite(path, &host.env, &settings).map_err(CliError::Config)?;
+        let mut suite = load_suite(path, &host.env, &settings).map_err(CliError::Config)?;
+        GatewayOverrides::default().apply(&mut suite.execution.gateway, &settings);
         let plan = SuitePlan::make(&suite, &host, 0).map_err(CliError::Config)?;
         ui::print(&format!("{path}: ok, {} trials\n", plan.trials.len()))?;
     }
@@ -30,7 +31,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
             ui::print(&validated(&task))?;
         }
     }
-    for plan in super::load(cases, &host, &settings)? {
+    for plan in super::load(cases, &host, &settings, &ModelArgs::default())? {
         ui::print(&format!("{}: ok\n", plan.task.config_file()))?;
         if args.verbose {
             ui::print(&resolved(&plan))?;

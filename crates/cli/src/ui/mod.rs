@@ -5,7 +5,7 @@ mod report;
 mod view;
 
 pub use progress::Progress;
-pub use report::{report, suite_report};
+pub use report::{count, replay as replay_report, report, suite_report};
 pub use view::{Steering, View, clock, is_possible, line, replay, tame};
 
 use std::{

@@ -4,18 +4,24 @@ use std::{fmt::Write, io};
 
 use proctor_harness::{
     evaluate::{Verdict, VerdictStatus},
+    models::ReplayRecord,
     runner::{RunSummary, TrialSummary},
+    score::Score,
     store::{Record, TrialStatus},
     usage::{Usage, UsageSource, Usd},
 };
 
 use super::Progress;
 
+/// So many differences to a recording are shown for each trial.
+const SHOWN_DIFFERENCES: usize = 5;
+
 /// Print the result of a run.
 pub fn report(progress: &Progress, summary: &RunSummary) -> io::Result<()> {
     let mut text = String::new();
     for (record, trial) in progress.records().iter().zip(&summary.trials) {
         text.push_str(&one(record, trial.record.as_str()));
+        text.push_str(&replay(&trial.task, trial.replay.as_ref()));
         text.push('\n');
     }
     if summary.trials.len() > 1 {
@@ -62,6 +68,10 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
         summary.not_run,
         summary.run_dir,
     );
+    for trial in &summary.trials {
+        let name = format!("{} on {}, trial {}", trial.agent, trial.task, trial.trial);
+        text.push_str(&replay(&name, trial.replay.as_ref()));
+    }
     super::print(&text)
 }
 
@@ -93,7 +103,7 @@ fn row(trials: &[TrialSummary]) -> String {
 fn one(record: &Record, path: &str) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
-        let _ = writeln!(text, "  {name:<12}{value}");
+        let _ = writeln!(text, "  {name:<11} {value}");
     };
     row("agent", &agent(record));
     row("outcome", &outcome(record));
@@ -114,6 +124,9 @@ fn one(record: &Record, path: &str) -> String {
                 diff.files_changed, diff.lines_added, diff.lines_removed
             ),
         );
+    }
+    if let Some(score) = &record.score {
+        row("score", &worth(score));
     }
     for verdict in &record.verdicts {
         row(
@@ -139,6 +152,16 @@ fn one(record: &Record, path: &str) -> String {
     }
     row("record", path);
     format!("{} {}\n{text}", badge(record.status), record.task.name)
+}
+
+/// A score, and what it hides: what the work of an agent that did not complete is worth.
+fn worth(score: &Score) -> String {
+    match score.judged {
+        Some(judged) if judged > score.value => {
+            format!("{:.2} (what it left is worth {judged:.2})", score.value)
+        }
+        _ => format!("{:.2}", score.value),
+    }
 }
 
 fn agent(record: &Record) -> String {
@@ -215,6 +238,22 @@ fn badge(status: TrialStatus) -> &'static str {
         TrialStatus::Error => "\x1b[1;33mNOT JUDGED\x1b[0m",
         TrialStatus::Interrupted => "\x1b[1;33mINTERRUPTED\x1b[0m",
     }
+}
+
+/// What a recording was good for; nothing when all calls were in it and all of it was used.
+pub fn replay(trial: &str, replay: Option<&ReplayRecord>) -> String {
+    let Some(replay) = replay.filter(|replay| replay.missed + replay.unused > 0) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "replay of {trial}: {} answered, {} not recorded, {} recorded and not asked for\n",
+        replay.answered, replay.missed, replay.unused
+    );
+    for difference in replay.differences.iter().take(SHOWN_DIFFERENCES) {
+        let line: String = difference.chars().filter(|c| !c.is_control()).collect();
+        let _ = writeln!(text, "  {}", &line[..line.floor_char_boundary(200)]);
+    }
+    text
 }
 
 /// A number with its thousands apart.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use proctor_harness::sandbox::docker::{EngineError, Hardening};
-use proctor_process::{EndReason, Event, JobFailure, Limits, Status};
+use proctor_harness::sandbox::docker::{Container, ContainerSpec, EngineError, Hardening};
+use proctor_process::{EndReason, Event, JobFailure, Limits, Readiness, Service, Status};
 use proctor_testkit::{PrivateEngine, processes_with};
 
 use crate::support::{Rig, finish, sh, wall};
@@ -164,13 +164,63 @@ async fn the_next_job_sees_the_files_and_none_of_the_processes() {
     container.remove().await.unwrap();
 }
 
+/// A container that may become another user.
+async fn able(rig: &Rig) -> Container {
+    let spec = ContainerSpec {
+        hardening: Hardening::Default,
+        ..rig.spec()
+    };
+    rig.engine.create(spec).await.unwrap()
+}
+
+fn as_nobody(script: &str) -> Service {
+    Service {
+        argv: vec!["sh".into(), "-c".into(), script.into()],
+        user: Some("65534".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn a_job_waits_until_its_container_is_ready_and_has_all_its_time_then() {
+    let Some(rig) = Rig::new().await else { return };
+    let container = able(&rig).await;
+    let mut job = sh("cat /tmp/up; sleep 1000");
+    job.service = Some(as_nobody("sleep 2; id -u > /tmp/up; sleep 1000"));
+    let readiness = Readiness {
+        argv: vec!["test".into(), "-s".into(), "/tmp/up".into()],
+        interval: Duration::from_millis(100),
+        timeout: Duration::from_secs(5),
+        start_period: Duration::from_mins(1),
+        start_interval: Duration::from_millis(100),
+        retries: 2,
+    };
+    job.readiness = Some(readiness.clone());
+    let mut process = container
+        .start(job.clone(), wall(Duration::from_secs(1)))
+        .await
+        .unwrap();
+    let run = finish(&mut process).await.unwrap();
+    assert_eq!(run.text(), "65534\n");
+    assert_eq!(run.report.exit.ended_by, Some(EndReason::TimedOut));
+    job.service = None;
+    job.readiness = Some(Readiness {
+        argv: vec!["false".into()],
+        start_period: Duration::ZERO,
+        ..readiness
+    });
+    let mut process = container.start(job, Limits::default()).await.unwrap();
+    let error = finish(&mut process).await.unwrap_err().to_string();
+    assert!(error.contains("did not become ready"), "{error}");
+    container.remove().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_service_runs_beside_the_job_and_ends_with_it() {
     let Some(rig) = Rig::new().await else { return };
-    let container = rig.container().await;
+    let container = able(&rig).await;
     let mut job = sh("sleep 0.3; cat /tmp/served");
     let service = "echo yes > /tmp/served; sleep 1000; sleep 1000";
-    job.service = Some(vec!["sh".into(), "-c".into(), service.into()]);
+    job.service = Some(as_nobody(service));
     job.cwd = "/tmp".to_owned();
     let began = Instant::now();
     let mut process = container.start(job, Limits::default()).await.unwrap();

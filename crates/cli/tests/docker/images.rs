@@ -18,6 +18,7 @@ fn build_spec(rig: &Rig, dockerfile: &str) -> BuildSpec {
     BuildSpec {
         context,
         dockerfile: "Dockerfile".to_owned(),
+        images: BTreeMap::new(),
         args: BTreeMap::from([("BASE".to_owned(), BUSYBOX.to_owned())]),
         name: format!("proctor-test/{}", rig.run.to_lowercase()),
         labels: rig.labels(),

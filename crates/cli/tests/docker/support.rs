@@ -93,6 +93,7 @@ pub fn sh(script: &str) -> Job {
         terminal: None,
         relays: Vec::new(),
         service: None,
+        readiness: None,
         wall: None,
         term_grace: Duration::ZERO,
         leak_grace: Duration::ZERO,

@@ -2,9 +2,14 @@
 //! judged, and that nothing is left.
 
 mod bounds;
+mod elsewhere;
 mod harbor;
 mod many;
 mod models;
+mod networks;
+mod odd;
+mod restart;
+mod shipped;
 
 use std::time::Duration;
 

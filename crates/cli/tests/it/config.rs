@@ -89,10 +89,10 @@ fn unknown_names_are_shown_with_the_known_ones() {
     hint: did you mean `claude-code`?
     ");
     assert_snapshot!(refusal(&changed("git-diff", "agentic-judge")), @"
-    error: [ROOT]/cases/testcase.yaml:9:5: `agentic-judge` is not supported yet
+    error: [ROOT]/cases/testcase.yaml:9:5: nobody judges for `agentic-judge`
      9 |   - agentic-judge
        |     ^^^^^^^^^^^^^
-    hint: remove it from `evaluators`
+    hint: name an agent (`agent: {type: claude-code}`) or a model (`model: …`)
     ");
 }
 
@@ -282,10 +282,10 @@ fn names_and_numbers_have_their_bounds() {
 #[test]
 fn settings_that_would_do_nothing_are_refused() {
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: Fix it\n    temperature: 0.5")), @"
-    error: [ROOT]/cases/testcase.yaml:8:18: `temperature` is not supported yet: Claude Code has no option for it, and the gateway that can set it is not there
+    error: [ROOT]/cases/testcase.yaml:8:18: `temperature` needs the gateway: the agent's CLI has no option for it
      8 |     temperature: 0.5
        |                  ^^^
-    hint: leave it out
+    hint: add `gateway: {}` at the top of the file, or leave it out
     ");
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: Fix it\n    permission_policy: deny")), @"
     error: [ROOT]/cases/testcase.yaml:8:24: `permission_policy` does nothing with this transport: only the control protocol asks for permission
@@ -293,18 +293,16 @@ fn settings_that_would_do_nothing_are_refused() {
        |                        ^^^^
     hint: add `transport: control`, or leave it out
     ");
-    let hooks =
-        "evaluators:\n  - git-diff\npre_execution:\n  - name: script\npost_evaluation: []\n";
+    let hooks = "evaluators:\n  - git-diff\npre_execution:\n  - {name: webhook, config: {url: x}}\npost_evaluation:\n  - {name: webhook, config: {url: x}}\n";
     assert_snapshot!(refusal(&changed("evaluators:\n  - git-diff\n", hooks)), @"
-    error: [ROOT]/cases/testcase.yaml:10:1: `pre_execution` is not supported yet
-     10 | pre_execution:
-        | ^^^^^^^^^^^^^
-    hint: remove it
+    error: [ROOT]/cases/testcase.yaml:11:12: unknown hook `webhook`
+     11 |   - {name: webhook, config: {url: x}}
+        |            ^^^^^^^
+    hint: known: `script`
 
-    [ROOT]/cases/testcase.yaml:12:1: `post_evaluation` is not supported yet
-     12 | post_evaluation: []
-        | ^^^^^^^^^^^^^^^
-    hint: remove it
+    [ROOT]/cases/testcase.yaml:13:35: `url` cannot be used: it has to begin with http:// or https://
+     13 |   - {name: webhook, config: {url: x}}
+        |                                   ^
     ");
 }
 

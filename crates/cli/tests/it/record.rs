@@ -154,7 +154,7 @@ fn the_first_record_fits_its_schema() {
 fn published_schemas_are_current() {
     let context = context();
     let folder = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    for name in ["suite", "log", "results", "record"] {
+    for name in ["suite", "eval", "log", "results", "record"] {
         let output = context.proctor(["schema", name]).run();
         output.assert_code(0);
         let file = folder.join(format!("{name}.json"));
@@ -200,7 +200,8 @@ fn json_output_is_one_object() {
     assert_eq!(
         keys(trial),
         [
-            "agent", "cost_usd", "outcome", "record", "status", "task", "trial", "usage"
+            "agent", "cost_usd", "outcome", "record", "score", "status", "task", "trial", "type",
+            "usage"
         ]
     );
     assert_eq!(trial["agent"], "claude-code");
@@ -271,6 +272,7 @@ fn the_folder_of_a_run_has_its_layout() {
         "artifacts/evaluators/command-2/stdout",
         "artifacts/events.ndjson",
         "artifacts/git-diff.patch",
+        "artifacts/prompt.md",
         "artifacts/raw/stderr",
         "artifacts/raw/stdout",
         "artifacts/record.json",

@@ -25,18 +25,25 @@ fn help_tells_what_there_is() {
 
     Commands:
       run          Run test cases or a suite: agents work on repos, evaluators judge the results
+      eval         Judge work that is done already, in a directory that is not touched
       validate     Check test cases and suites without running anything
       init         Write a test case to start from
       list         List the agents and evaluators that there are, or the runs on record
       doctor       Tell what is installed, which version, and whether it is logged in
       schema       Print a JSON Schema, for editors and for checking what Proctor writes
       status       Tell how far a run of a suite is, and what came of it
+      report       Report what runs came to: agents with intervals, tasks, and what cannot be told apart
+      compare      Compare two runs, agents or baselines, and fail when the second is certainly worse
+      baseline     Keep the figures of a run to compare later ones with
       watch        Watch a run from another terminal, while it runs or afterwards
       replay       Play a trial's session back
+      rescore      Judge the trials of runs again, from their records; no agent is run
       clean        Remove workspaces, runs, and what dead runs left behind
       task         Work with tasks
       log          Work with agents' logs
       image        Work with images for trials in containers
+      gateway      Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+      prices       Show what models cost, since when and by whose word
       sdk-server   Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
@@ -48,7 +55,7 @@ fn help_tells_what_there_is() {
     Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing
     to judge · 130 interrupted
     ");
-    assert_snapshot!(printed(&["log", "normalize", "--help"]), @"
+    assert_snapshot!(printed(&["log", "normalize", "-h"]), @"
     Turn an agent's raw output into youbencha-log.json on standard output
 
     Usage: proctor log normalize [OPTIONS] <FILE>
@@ -61,7 +68,7 @@ fn help_tells_what_there_is() {
           --agent <AGENT>          The agent whose output it is [default: claude-code]
           --exit-code <EXIT_CODE>  The agent's exit code, if it is known
           --format <FORMAT>        What to write [default: log] [possible values: log, atif]
-      -h, --help                   Print help
+      -h, --help                   Print help (see more with '--help')
     ");
     assert_snapshot!(printed(&["schema", "-h"]), @"
     Print a JSON Schema, for editors and for checking what Proctor writes
@@ -69,7 +76,7 @@ fn help_tells_what_there_is() {
     Usage: proctor schema [NAME]
 
     Arguments:
-      [NAME]  Of which file [default: suite] [possible values: suite, log, results, record]
+      [NAME]  Of which file [default: suite] [possible values: suite, eval, log, results, record]
 
     Options:
       -h, --help  Print help (see more with '--help')
@@ -119,6 +126,29 @@ fn help_tells_how_to_run() {
       -h, --help
               Print help (see a summary with '-h')
 
+    Models:
+          --model-script <FILE>
+              Answer the agents' calls from this file: no model is asked, and nothing is paid
+
+          --record-models <DIR>
+              Record each trial's calls to models below this folder
+
+          --replay-models <DIR>
+              Answer the agents' calls from what was recorded below this folder
+
+          --on-miss <HOW>
+              What becomes of a call that was not recorded
+
+              Possible values:
+              - strict:       It is refused
+              - fall-through: It goes to the provider
+
+          --max-cost <USD>
+              What all trials may spend together, in dollars
+
+          --prices <FILE>
+              A file with prices that win over all others; `proctor prices` shows them
+
     Suites:
           --agent <NAME>
               Only this agent; for a folder of tasks the kind of agent; may be given more than once
@@ -151,18 +181,6 @@ fn help_tells_how_to_run() {
               - open:    Everything
               - none:    Nothing
 
-          --model-script <FILE>
-              Answer the agents' calls from this file: no model is asked, and nothing is paid
-
-          --record-models <DIR>
-              Record each trial's calls to models below this folder
-
-          --replay-models <DIR>
-              Answer the agents' calls from what was recorded below this folder, and from nothing else
-
-          --max-cost <USD>
-              What all trials may spend together, in dollars
-
           --seed <N>
               What the order of the trials comes from
 
@@ -176,6 +194,70 @@ fn help_tells_how_to_run() {
 
           --dry-run
               Show what would run, in its order, and run nothing
+    ");
+}
+
+#[test]
+fn help_of_the_gateway_and_of_prices_tells_what_there_is() {
+    assert_snapshot!(printed(&["gateway", "-h"]), @"
+    Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+
+    Usage: proctor gateway [OPTIONS]
+
+    Options:
+          --listen <ADDRESS>  Where to listen [default: 127.0.0.1:4000]
+      -c, --config <FILE>     A file with the keys of a suite's `gateway`, and `keys` with some of them
+                              for each key's name
+          --env-file <FILE>   A file of NAME=value lines with real keys; the environment wins
+          --key-name <NAME>   Make a key of this name; may be given more than once; `default` when there
+                              is none
+          --keys-file <FILE>  Write the keys to this file, which only you can read, instead of showing
+                              them
+          --log <FILE>        Add a line of JSON for every call to this file
+          --json              Print one JSON object at the start, with the keys, and one at the end
+      -h, --help              Print help (see more with '--help')
+
+    Each key:
+          --budget-usd <USD>     The most dollars
+          --budget-tokens <N>    The most tokens
+          --budget-calls <N>     The most calls
+          --allow-model <MODEL>  Only this model, `*` at the end for any ending; may be given more than
+                                 once
+          --rename <FROM=TO>     Send another model; may be given more than once
+          --temperature <T>      The temperature of every request
+          --max-tokens <N>       The longest answer, in tokens
+          --retries <N>          Ask a provider that fails so often again
+          --faults <FAULTS>      Put faults in on purpose, such as '{rate: 0.2, seed: 7, status: [429,
+                                 529]}'
+
+    Models:
+          --model-script <FILE>  Answer the agents' calls from this file: no model is asked, and nothing
+                                 is paid
+          --record-models <DIR>  Record each trial's calls to models below this folder
+          --replay-models <DIR>  Answer the agents' calls from what was recorded below this folder
+          --on-miss <HOW>        What becomes of a call that was not recorded [possible values: strict,
+                                 fall-through]
+          --max-cost <USD>       What all trials may spend together, in dollars
+          --prices <FILE>        A file with prices that win over all others; `proctor prices` shows
+                                 them
+
+    Real keys come from the environment: ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY
+    (ANTHROPIC_BASE_URL and the like say where the providers are). The status page is at /, metrics for
+    Prometheus at /metrics. Ctrl-C ends it with a summary.
+    ");
+    assert_snapshot!(printed(&["prices", "-h"]), @"
+    Show what models cost, since when and by whose word
+
+    Usage: proctor prices [OPTIONS] [MODEL]
+
+    Arguments:
+      [MODEL]  Only this model, and whose word its price is
+
+    Options:
+      -c, --config <FILE>  A suite or test case whose `gateway.prices` counts too
+          --prices <FILE>  A file with prices that win over all others
+          --json           Print JSON
+      -h, --help           Print help
     ");
 }
 
@@ -217,9 +299,19 @@ fn list_shows_agents_and_evaluators() {
       oracle          applies the reference solution: the ceiling of a task
       null            does nothing: the floor of a task
     Evaluators:
+      tests           runs the tests in a clean copy and reads the runner's report, test by test
+      lint            runs a linter; only findings that the base does not have count
+      build           the same for a build
+      typecheck       the same for a type checker
+      coverage        measures how much of the code the tests reach
+      file            checks a file that the agent left
+      output          checks the last thing that the agent said
+      trajectory      checks turns, tokens, cost, time, tools and commands
       git-diff        measures the change and checks its size and spread
       command         runs a command in a clean copy of the result; its exit code decides
       expected-diff   compares the change with that of the reference solution
+      agentic-judge   an agent or a model judges by criteria, each of which has to hold
+      rubric          an agent or a model judges by weighted criteria with anchors
     ");
     let list: Value = serde_json::from_str(&printed(&["list", "--json"])).unwrap();
     assert_eq!(list["agents"][0]["name"], "claude-code");

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 /// Writes a suite and its tasks; gives the suite's path.
-fn suite(context: &TestContext, agents: &Value, more: &Value) -> Utf8PathBuf {
+pub(crate) fn suite(context: &TestContext, agents: &Value, more: &Value) -> Utf8PathBuf {
     let folder = context.root().join("suite");
     fs_err::create_dir_all(folder.join("cases")).unwrap();
     for task in ["one", "two"] {
@@ -27,7 +27,7 @@ fn suite(context: &TestContext, agents: &Value, more: &Value) -> Utf8PathBuf {
 }
 
 /// Agents that write a file and agents that do nothing.
-fn two_agents(context: &TestContext) -> Value {
+pub(crate) fn two_agents(context: &TestContext) -> Value {
     context.install_fake("agent", &json!([write("new.txt", "x\n"), print("done\n")]));
     json!([
         {"name": "writer", "type": "command", "config": {"command": ["agent"]}},
@@ -46,7 +46,7 @@ fn latest(context: &TestContext) -> Utf8PathBuf {
     context.root().join("suite/results/latest")
 }
 
-fn json_of(path: &Utf8PathBuf) -> Value {
+pub(crate) fn json_of(path: &Utf8PathBuf) -> Value {
     serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
 }
 
@@ -302,46 +302,6 @@ fn an_interrupted_run_is_resumed_and_finished() {
         "{}",
         output.stderr
     );
-}
-
-/// Killed at any instant, again and again: nothing that was finished is lost or run twice, and
-/// nothing is left behind.
-#[test]
-fn a_run_that_is_killed_again_and_again_comes_to_its_end() {
-    let context = context();
-    let path = suite(
-        &context,
-        &two_agents(&context),
-        &json!({"trials": 5, "parallel": 3}),
-    );
-    let mut args = vec!["run", path.as_str()];
-    let mut known = BTreeMap::new();
-    for kill in 0..20_u64 {
-        let running = context.proctor(args.iter().copied()).spawn();
-        // Spread over the life of a run, the same on every machine.
-        std::thread::sleep(Duration::from_millis(20 + (kill * 37) % 180));
-        running.signal(Signal::KILL);
-        running.wait();
-        if !latest(&context).join("trials").exists() {
-            continue;
-        }
-        args = vec!["run", path.as_str(), "--resume"];
-        for (pair, count) in finished(&context) {
-            let before = known.insert(pair.clone(), count).unwrap_or(0);
-            assert!(count >= before, "{pair}: {before} → {count}");
-        }
-    }
-    context.proctor(args).run().assert_code(0);
-    let counts = finished(&context);
-    assert_eq!(counts.values().sum::<usize>(), 20, "{counts:?}");
-    context.assert_nothing_left("");
-    let areas = fs_err::read_dir(context.root().join("tmp")).map_or(0, |entries| {
-        entries
-            .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("proctor-"))
-            .count()
-    });
-    assert_eq!(areas, 0, "temporary folders");
 }
 
 #[test]

@@ -220,6 +220,22 @@ pub fn saved_json(context: &TestContext, name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// An artifact of the run that ended last.
+#[track_caller]
+pub fn last_artifact(context: &TestContext, name: &str) -> Utf8PathBuf {
+    let ended = |run: &Utf8PathBuf| run.join("artifacts/record.json").metadata()?.modified();
+    let runs = context.run_dirs();
+    let last = runs.iter().max_by_key(|run| ended(run).unwrap());
+    last.expect("there was a run").join("artifacts").join(name)
+}
+
+/// The record of the run that ended last.
+#[track_caller]
+pub fn last_record(context: &TestContext) -> Value {
+    let bytes = fs_err::read(last_artifact(context, "record.json")).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
 /// The codes of the errors in a record or log.
 pub fn codes(document: &Value) -> Vec<&str> {
     let errors = document["errors"].as_array().unwrap();

@@ -266,6 +266,45 @@ fn secrets_come_from_their_file_and_stay_out_of_complaints() {
 }
 
 #[test]
+fn weights_and_the_linter_make_the_composite_score() {
+    let context = context();
+    repo(&context);
+    let lint = "! grep -q BAD answer";
+    let weights = json!({"tests": 3, "static_analysis": 1});
+    let fields = json!({"lint_cmd": lint, "weights": weights, "install_cmd": null});
+    let fields = with(&fields, &json!({"test_cmd": "grep -qx 42 answer"}));
+    let tasks = json!({"tasks": [with(&task(), &fields)]});
+    let path = suite(&context, "printf '42\\nBAD\\n' > answer\n", &tasks);
+    run(&context, &path).assert_code(1);
+    let meta = trial(&context, "meta.json");
+    assert_eq!(
+        meta["scores"],
+        json!({"tests": 1.0, "static_analysis": 0.0})
+    );
+    assert_eq!(meta["composite_score"], 0.75);
+    assert_eq!(meta["budget_exceeded"], false);
+}
+
+#[test]
+fn the_own_tests_of_a_new_project_count_besides_the_hidden_ones() {
+    let context = context();
+    repo(&context);
+    let weights = json!({"hidden_tests": 3, "agent_tests": 1});
+    let fields = json!({
+        "greenfield": true, "green_weights": weights, "test_cmd": "cat hidden/test.sh >/dev/null && grep -qx 42 answer",
+    });
+    let tasks = json!({"tasks": [with(&task(), &fields)]});
+    let path = suite(&context, "echo 42 > answer\n", &tasks);
+    run(&context, &path).assert_code(1);
+    let meta = trial(&context, "meta.json");
+    assert_eq!(
+        meta["scores"],
+        json!({"hidden_tests": 1.0, "agent_tests": 0.0})
+    );
+    assert_eq!(meta["composite_score"], 0.75);
+}
+
+#[test]
 fn what_is_not_there_yet_is_refused_by_name() {
     let context = context();
     repo(&context);
@@ -273,8 +312,8 @@ fn what_is_not_there_yet_is_refused_by_name() {
     let image = json!([{"name": "one", "adapter": "./adapter.sh", "image": "alpine:3"}]);
     for (more, told) in [
         (
-            json!({"proxy": {"gateway": "litellm"}}),
-            "LiteLLM as a gateway is not there yet",
+            json!({"proxy": {"gateway": "litellm", "budget_per_trial_usd": 2}}),
+            "LiteLLM keeps no budgets without its database",
         ),
         (
             json!({"proxy": {"budget_per_trial_usd": "much"}}),
@@ -303,14 +342,9 @@ fn what_is_not_there_yet_is_refused_by_name() {
             json!({"orchestrators": [{"adapter": "./adapter.sh"}]}),
             "missing key `name`",
         ),
-        (task(&json!({"rubric": []})), "`rubric`"),
-        (task(&json!({"lint_cmd": "x"})), "`lint_cmd`"),
-        (task(&json!({"weights": {"tests": 1}})), "`weights`"),
-        (task(&json!({"green_weights": {}})), "`green_weights`"),
-        (task(&json!({"greenfield": true})), "`greenfield`"),
         (
-            task(&json!({"validation_image": "x"})),
-            "`validation_image`",
+            task(&json!({"rubric": ["It is good"]})),
+            "nobody judges for `rubric`",
         ),
         (
             task(&json!({"time_limit_minutes": 0})),
@@ -333,6 +367,47 @@ fn what_is_not_there_yet_is_refused_by_name() {
         (
             json!({"tasks": [{"folder": "nothing/*"}]}),
             "there is no task in nothing/*",
+        ),
+    ] {
+        let path = suite(&context, "exit 0\n", &more);
+        let output = context.proctor(["validate", path.as_str()]).run();
+        assert_eq!(output.code, Some(2), "{more}: {output}");
+        assert!(output.stderr.contains(told), "{told}: {output}");
+        assert!(output.stderr.contains("thunderdome.yaml:"), "{output}");
+    }
+}
+
+#[test]
+fn a_score_that_could_not_be_made_is_refused() {
+    let context = context();
+    repo(&context);
+    let task = |fields: &Value| json!({"tasks": [with(&task(), fields)]});
+    for (more, told) in [
+        (task(&json!({"lint_cmd": " "})), "`lint_cmd` is empty"),
+        (
+            task(&json!({"weights": {"rubric": 0.5}})),
+            "`rubric` of `weights` has no effect without a `rubric`",
+        ),
+        (
+            task(&json!({"weights": {"tests": -1}})),
+            "a weight is a number from 0 on",
+        ),
+        (
+            task(&json!({"weights": {"static_analysis": 1}})),
+            "`static_analysis` has no effect",
+        ),
+        (task(&json!({"green_weights": {}})), "`green_weights`"),
+        (
+            task(&json!({"greenfield": true, "green_weights": {"code_metrics": 1}})),
+            "`code_metrics` is not there yet",
+        ),
+        (
+            task(&json!({"greenfield": true, "validation_tag": null})),
+            "a new project needs hidden tests",
+        ),
+        (
+            task(&json!({"validation_image": "x"})),
+            "`validation_image`",
         ),
     ] {
         let path = suite(&context, "exit 0\n", &more);

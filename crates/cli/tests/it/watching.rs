@@ -360,7 +360,9 @@ impl Terminal<'_> {
             "-c",
             &line,
         ];
-        terminal.tmux(&command).assert_code(0);
+        // tmux itself may lose its server at the start on a busy machine.
+        let is_up = (0..5).any(|_| terminal.tmux(&command).code == Some(0));
+        assert!(is_up, "tmux does not start");
         Some(terminal)
     }
 

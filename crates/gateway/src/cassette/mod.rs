@@ -23,6 +23,9 @@ use crate::key::Key;
 use crate::ledger::Ended;
 use crate::redact::Redactor;
 
+/// So many misses are told with their differences.
+const MOST_MISSES: usize = 50;
+
 /// What a key does with a cassette.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CassetteSpec {
@@ -65,6 +68,8 @@ pub struct CassetteReport {
     /// Requests that were found.
     pub hits: usize,
     /// Requests that were not.
+    pub missed: usize,
+    /// The first of them, with what differed.
     pub misses: Vec<Miss>,
     /// Recorded calls that nobody asked for.
     pub unused: usize,
@@ -168,10 +173,13 @@ impl Cassette {
         let differences =
             nearest.map(|(_, exchange)| fingerprint::differences(&exchange.body, &asking.body));
         let differences = differences.unwrap_or_default();
-        report.misses.push(Miss {
-            path: asking.path.clone(),
-            differences,
-        });
+        report.missed += 1;
+        if report.misses.len() < MOST_MISSES {
+            report.misses.push(Miss {
+                path: asking.path.clone(),
+                differences,
+            });
+        }
         match on_miss {
             OnMiss::PassOn => None,
             OnMiss::Refuse => Some(Err(format!(

@@ -5,6 +5,7 @@
 mod budgets;
 mod cassettes;
 mod metering;
+mod pages;
 mod passing;
 mod policies;
 mod proxy;
@@ -12,3 +13,4 @@ mod rough;
 mod scripts;
 mod secrets;
 mod support;
+mod tls;

@@ -107,7 +107,8 @@ fn a_retry_happens_only_where_it_is_asked_for_and_shows() {
     let mut upstream = fake.upstream();
     upstream.retries = 1;
     upstream.throttle = Throttle {
-        concurrent: Some(4),
+        // The call that waits to ask again must not hold the only place.
+        concurrent: Some(1),
         per_minute: None,
     };
     let gateway = gateway(&upstream);
@@ -115,6 +116,7 @@ fn a_retry_happens_only_where_it_is_asked_for_and_shows() {
     assert_eq!(ask_message(&gateway, &key, "{}").status, 200);
     let ledger = ledger_of(&gateway, &key, 1);
     assert_eq!((ledger.calls[0].retries, fake.seen().len()), (1, 2));
+    assert_eq!(ledger.totals.retries, 1);
     assert_eq!(ledger.calls[0].notes, ["retried after status 500"]);
 }
 

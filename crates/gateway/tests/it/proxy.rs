@@ -108,6 +108,20 @@ fn an_allowed_host_is_reached_and_the_greeting_arrives_whole() {
 }
 
 #[test]
+fn localhost_is_resolved_and_only_reached_where_its_address_is_allowed() {
+    let target = format!("localhost:{}", echo());
+    for (allow, expected) in [
+        (&["localhost"][..], false),
+        (&["localhost", "127.0.0.1"], true),
+    ] {
+        let (gateway, key) = proxy(allow);
+        let (status, mut stream) = tunnel(connect(&gateway), &target, Some(key.expose()));
+        let reached = status == 200 && passes(&mut stream, &greeting("localhost"));
+        assert_eq!(reached, expected, "{allow:?}");
+    }
+}
+
+#[test]
 fn every_other_host_is_refused_and_counted() {
     let port = echo();
     let (gateway, key) = proxy(&["allowed.test", "*.wild.test"]);

@@ -41,11 +41,17 @@ async fn a_canary_key_is_found_nowhere() {
         "the client never sees the real key: {}",
         got.text()
     );
-    let shown = format!(
-        "{gateway:?} {key:?} {:?} {:?}",
-        fake.upstream(),
-        Secret::new(REAL_KEY)
-    );
+    // A panic shows what is formatted into it, and nothing else.
+    let broken = std::panic::AssertUnwindSafe(|| {
+        panic!(
+            "{gateway:?} {key:?} {:?} {:?} {:?}",
+            fake.upstream(),
+            Secret::new(REAL_KEY),
+            gateway.overview()
+        );
+    });
+    let shown = std::panic::catch_unwind(broken).unwrap_err();
+    let shown = shown.downcast::<String>().unwrap();
     let ledger = gateway.revoke(&key).await.unwrap();
     let ledger = format!(
         "{:?} {}",
@@ -54,7 +60,7 @@ async fn a_canary_key_is_found_nowhere() {
     );
     let written = [&log, &tape].map(|path| std::fs::read_to_string(path).unwrap());
     assert!(written[0].contains("\"status\":401") && written[1].contains("fingerprint"));
-    for text in [&shown, &ledger, &written[0], &written[1]] {
+    for text in [&*shown, &ledger, &written[0], &written[1]] {
         for secret in [REAL_KEY, key.expose()] {
             assert!(!text.contains(secret), "{text}");
         }

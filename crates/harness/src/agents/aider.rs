@@ -38,6 +38,7 @@ const INVALID: &str = "AIDER_INVALID_CONFIG";
 
 static CLI: Cli = Cli {
     program: "aider",
+    npm_package: None,
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],
@@ -46,7 +47,7 @@ static CLI: Cli = Cli {
     credential_env: litellm::CREDENTIAL_ENV,
     credential_files: &[],
     shared_caches: &[],
-    probe_limit: Duration::from_secs(20),
+    probe_limit: Duration::from_mins(1),
     not_found_code: "AIDER_NOT_FOUND",
     auth_code: "AIDER_AUTH_FAILED",
     timeout_code: "AIDER_TIMEOUT",
@@ -158,6 +159,12 @@ impl Agent for Contender {
 
     fn model(&self) -> Option<&str> {
         self.common.model.as_deref()
+    }
+
+    fn wire_model(&self) -> Option<&str> {
+        // Its own nicknames, such as `sonnet` and `4o`, name neither maker nor version.
+        self.model()
+            .filter(|model| model.contains('/') || (model.len() > 8 && model.contains('-')))
     }
 
     fn env(&self) -> &BTreeMap<String, String> {

@@ -45,6 +45,7 @@ const KEYS: &[&str] = &[
 
 static CLI: Cli = Cli {
     program: "copilot",
+    npm_package: Some("@github/copilot"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],
@@ -302,6 +303,8 @@ struct CopilotSession {
     transcript: Transcript,
     usage: Option<Usage>,
     is_introduced: bool,
+    /// It was told to stop. Its result says exit code 0 all the same.
+    is_aborted: bool,
 }
 
 impl Default for CopilotSession {
@@ -310,6 +313,7 @@ impl Default for CopilotSession {
             transcript: Transcript::new(&NAMES),
             usage: None,
             is_introduced: false,
+            is_aborted: false,
         }
     }
 }
@@ -370,6 +374,7 @@ impl CopilotSession {
             "model.call_failure" => self.transcript.end = End::Retrying(failure(data)),
             "session.error" => self.transcript.end = End::Failed(session_error(data)),
             "session.compaction_complete" => self.transcript.counts.compactions += 1,
+            "abort" => self.is_aborted = true,
             "result" => self.result(event),
             kind if is_known_without_effect(kind) => {}
             _ => self.transcript.counts.unknown_events += 1,
@@ -417,7 +422,7 @@ impl CopilotSession {
         self.transcript.session_id = text(event, "/sessionId").map(str::to_owned);
         self.transcript.times.duration_ms = tokens::number(event, "/usage/sessionDurationMs");
         let is_good = event.get("exitCode").and_then(Value::as_i64) == Some(0);
-        if is_good && self.transcript.end == End::Open {
+        if is_good && !self.is_aborted && self.transcript.end == End::Open {
             self.transcript.end = End::Done;
         }
     }
@@ -487,7 +492,7 @@ fn is_known_without_effect(kind: &str) -> bool {
         "agent.",
         "mcp.",
     ];
-    kind == "abort" || FAMILIES.iter().any(|family| kind.starts_with(family))
+    FAMILIES.iter().any(|family| kind.starts_with(family))
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ const MAX_TRAJECTORY: usize = 64 << 20;
 
 static CLI: Cli = Cli {
     program: "mini",
+    npm_package: None,
     // It has no option for the version; its banner tells it.
     version_args: &["--help"],
     help_args: &["--help"],
@@ -51,7 +52,7 @@ static CLI: Cli = Cli {
     credential_env: litellm::CREDENTIAL_ENV,
     credential_files: &[],
     shared_caches: &[],
-    probe_limit: Duration::from_secs(20),
+    probe_limit: Duration::from_mins(1),
     not_found_code: "MINI_NOT_FOUND",
     auth_code: "MINI_AUTH_FAILED",
     timeout_code: "MINI_TIMEOUT",

@@ -50,6 +50,7 @@ const MAX_EMPTY_STEPS: u32 = 5;
 
 static CLI: Cli = Cli {
     program: "opencode",
+    npm_package: Some("opencode-ai"),
     version_args: &["--version"],
     help_args: &["run", "--help"],
     auth_args: &[],
@@ -67,7 +68,7 @@ static CLI: Cli = Cli {
     ],
     credential_files: &[".local/share/opencode/auth.json"],
     shared_caches: &[],
-    probe_limit: Duration::from_secs(15),
+    probe_limit: Duration::from_mins(1),
     not_found_code: "OPENCODE_NOT_FOUND",
     auth_code: "OPENCODE_AUTH_FAILED",
     timeout_code: "OPENCODE_TIMEOUT",

@@ -49,6 +49,8 @@ pub struct AgentSpec {
     pub agent_name: Option<String>,
     /// `agent.model`.
     pub model: Option<String>,
+    /// `agent.version`: the version of the CLI to install.
+    pub version: Option<String>,
     /// The model of the project settings, for a section that names none.
     pub default_model: Option<String>,
     /// The whole section.
@@ -112,6 +114,9 @@ pub(super) struct AgentAsWritten {
     pub(super) agent_name: Option<String>,
     /// The model that is asked for.
     pub(super) model: Option<String>,
+    /// The version of its CLI, such as `2.1.30`: installed once for all trials. The one that is
+    /// there when left out.
+    pub(super) version: Option<String>,
     /// What only this adapter knows.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[expect(
@@ -131,7 +136,7 @@ pub(super) enum Backend {
 }
 
 /// Read the section `node`, which stands under a key at `key`.
-pub(super) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
+pub(crate) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
     let written: AgentAsWritten = node.read().map_err(|mut fault| {
         // The whole section is known by its key.
         if fault.span == node.span {
@@ -141,6 +146,11 @@ pub(super) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
     })?;
     let mut faults = Vec::new();
     let kind = kind(&written, node, key).map_err(|fault| faults.push(fault));
+    if let Some(version) = written.version.as_deref().filter(|text| !is_version(text)) {
+        let message = format!("`{version}` is not a version");
+        let hint = "write it out, such as `2.1.30`, so that every trial gets the same";
+        faults.push(node.fault("version", message).with_hint(hint));
+    }
     let config = match node.get("config") {
         None => Ok(Node::empty_map(key)),
         Some(config) if matches!(config.value, Value::Map(_)) => Ok(config.clone()),
@@ -151,17 +161,29 @@ pub(super) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
         }
     };
     match (kind, config) {
-        (Ok((kind, kind_span)), Ok(config)) => Ok(AgentSpec {
+        (Ok((kind, kind_span)), Ok(config)) if faults.is_empty() => Ok(AgentSpec {
             kind,
             kind_span,
             agent_name: written.agent_name,
             model: written.model,
+            version: written.version,
             default_model: None,
             node: node.clone(),
             config,
         }),
         _ => Err(faults),
     }
+}
+
+/// Whether a text names one version, and not a range or a tag that moves.
+fn is_version(text: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (numbers, rest) = text.split_at(text.find(['-', '+']).unwrap_or(text.len()));
+    numbers.split('.').count() == 3
+        && numbers.split('.').all(is_number)
+        && rest
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
 }
 
 fn kind(written: &AgentAsWritten, node: &Node, key: Span) -> Result<(AgentType, Span), Fault> {
@@ -187,6 +209,28 @@ fn kind(written: &AgentAsWritten, node: &Node, key: Span) -> Result<(AgentType, 
                 }
             };
             Ok((kind, node.span_of("backend")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_version;
+
+    #[test]
+    fn a_version_is_one_and_does_not_move() {
+        for (text, expect) in [
+            ("2.1.30", true),
+            ("0.10.0-beta.3", true),
+            ("latest", false),
+            ("^2.1.0", false),
+            ("2.1", false),
+            ("2.1.x", false),
+            ("2.1.30 --global", false),
+            ("1..2", false),
+            ("1.2.3-../../x", false),
+        ] {
+            assert_eq!(is_version(text), expect, "{text}");
         }
     }
 }

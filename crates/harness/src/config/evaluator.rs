@@ -22,6 +22,8 @@ pub struct EvaluatorSpec {
     pub name: String,
     /// What it is for, from its definition file.
     pub description: Option<String>,
+    /// How much it counts in the trial's score, and where that is written.
+    pub weight: Option<(f64, Span)>,
     /// Its own settings; an empty map when they are left out.
     pub config: Node,
     /// Where the name is written.
@@ -51,6 +53,9 @@ pub(super) struct EvaluatorAsWritten {
     pub(super) name: Option<String>,
     /// A definition file (`name`, `description`, `config`), relative to the test case.
     pub(super) file: Option<String>,
+    /// How much it counts in the trial's score; 1 when left out, 0 for not at all.
+    #[schemars(range(min = 0.0))]
+    pub(super) weight: Option<f64>,
     /// What only this evaluator knows.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub(super) config: Option<IgnoredAny>,
@@ -62,6 +67,7 @@ pub(super) struct EvaluatorAsWritten {
 struct Definition {
     name: String,
     description: Option<String>,
+    weight: Option<f64>,
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"
@@ -73,10 +79,16 @@ struct Definition {
 enum Entry {
     Inline {
         name: String,
+        weight: Option<(f64, Span)>,
         config: Node,
         span: Span,
     },
-    File(String, Span),
+    File {
+        path: String,
+        /// Wins over that of the file.
+        weight: Option<(f64, Span)>,
+        span: Span,
+    },
 }
 
 /// What `read` needs beside the entries.
@@ -119,14 +131,33 @@ pub(super) fn read(items: &[Node], context: &Context<'_>) -> Result<Vec<Evaluato
 fn entry(item: &Node) -> Result<Entry, Fault> {
     if let Value::String(name) = &item.value {
         let config = Node::empty_map(item.span);
-        return inline(name.clone(), config, item.span);
+        check_name(name, item.span)?;
+        return Ok(Entry::Inline {
+            name: name.clone(),
+            weight: None,
+            config,
+            span: item.span,
+        });
     }
     let written: EvaluatorAsWritten = item.read()?;
+    let weight = weight_of(item, written.weight)?;
     match (written.name, written.file) {
-        (Some(name), None) => inline(name, config_of(item)?, item.span_of("name")),
-        (None, Some(file)) if written.config.is_none() => {
-            Ok(Entry::File(file, item.span_of("file")))
+        (Some(name), None) => {
+            let span = item.span_of("name");
+            check_name(&name, span)?;
+            let config = config_of(item)?;
+            Ok(Entry::Inline {
+                name,
+                weight,
+                config,
+                span,
+            })
         }
+        (None, Some(path)) if written.config.is_none() => Ok(Entry::File {
+            path,
+            weight,
+            span: item.span_of("file"),
+        }),
         (None, Some(_)) => Err(Fault::new(
             item.key_span_of("config"),
             "`config` has no effect beside `file`",
@@ -142,27 +173,48 @@ fn entry(item: &Node) -> Result<Entry, Fault> {
     }
 }
 
-fn inline(name: String, config: Node, span: Span) -> Result<Entry, Fault> {
-    check_name(&name, span)?;
-    Ok(Entry::Inline { name, config, span })
+/// A weight is a number that is not below 0.
+fn weight_of(node: &Node, written: Option<f64>) -> Result<Option<(f64, Span)>, Fault> {
+    match written {
+        None => Ok(None),
+        Some(weight) if weight.is_finite() && weight >= 0.0 => {
+            Ok(Some((weight, node.span_of("weight"))))
+        }
+        Some(_) => Err(node.fault("weight", "`weight` is a number from 0 on")),
+    }
 }
 
 fn complete(entry: Entry, context: &Context<'_>) -> Result<EvaluatorSpec, Refused> {
     match entry {
-        Entry::Inline { name, config, span } => Ok(EvaluatorSpec {
+        Entry::Inline {
+            name,
+            weight,
+            config,
+            span,
+        } => Ok(EvaluatorSpec {
             name,
             description: None,
+            weight,
             config,
             span,
             source: Arc::clone(context.source),
         }),
-        Entry::File(file, span) => {
+        Entry::File {
+            path: file,
+            weight,
+            span,
+        } => {
             // Read by the path that follows from what is written: that one the user knows.
             paths::file_in(context.folder, &file).map_err(|error| {
                 let message = format!("the definition file `{file}` cannot be used: {error}");
                 Refused::Here(vec![Fault::new(span, message)])
             })?;
-            define(&context.folder.join(&file), context.variables).map_err(Refused::InFile)
+            let defined = define(&context.folder.join(&file), context.variables);
+            let defined = defined.map_err(Refused::InFile)?;
+            Ok(EvaluatorSpec {
+                weight: weight.or(defined.weight),
+                ..defined
+            })
         }
     }
 }
@@ -177,6 +229,7 @@ fn define(path: &Utf8Path, variables: &Variables<'_>) -> Result<EvaluatorSpec, C
         Ok(EvaluatorSpec {
             name: definition.name,
             description: definition.description,
+            weight: weight_of(&root, definition.weight)?,
             config: config_of(&root)?,
             span,
             source: Arc::clone(&source),
@@ -195,15 +248,7 @@ fn config_of(node: &Node) -> Result<Node, Fault> {
     }
 }
 
-/// Names that mean something, but not here yet, are refused as such.
 fn check_name(name: &str, span: Span) -> Result<(), Fault> {
-    let judge = name
-        .strip_prefix("agentic-judge")
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']));
-    if judge {
-        return Err(Fault::new(span, format!("`{name}` is not supported yet"))
-            .with_hint("remove it from `evaluators`"));
-    }
     if name.is_empty() {
         return Err(Fault::new(span, "the evaluator's name is empty"));
     }

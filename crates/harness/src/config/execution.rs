@@ -4,18 +4,24 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_gateway::Script;
+use proctor_gateway::{Faults, Price, Script, Setting, Throttle};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     error::Fault,
+    gateway,
+    litellm::{self, GatewayKind, LiteLlmSettings},
     node::{Node, Value},
     parse::{self, Format},
+    tapes::{self, MissAsWritten, Tapes},
 };
 
 /// The keys that this file reads.
 const KEYS: [&str; 5] = ["sandbox", "limits", "network", "providers", "gateway"];
+
+/// More tries hide for too long that a provider fails.
+const MOST_RETRIES: u32 = 10;
 
 /// Where and how trials execute.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +40,8 @@ pub struct Execution {
     pub providers: BTreeMap<String, usize>,
     /// The gateway that agents reach models through; `None` when they do so by themselves.
     pub gateway: Option<GatewaySettings>,
+    /// Variables that agents get as they are, secret or not.
+    pub pass_through: Vec<String>,
     /// Whether the suite says that there is to be no gateway, in containers either.
     pub refuses_gateway: bool,
 }
@@ -73,32 +81,45 @@ pub struct GatewaySettings {
     pub run_budget_usd: Option<f64>,
     /// The models that may be asked for; all when empty.
     pub models: Vec<String>,
+    /// Models that are replaced by others, in the order in which they are looked for.
+    pub rename: Vec<(String, String)>,
     /// The temperature of every request.
-    pub temperature: Option<f64>,
+    pub temperature: Option<Setting<f64>>,
     /// The longest answer, in tokens.
-    pub max_tokens: Option<u64>,
+    pub max_tokens: Option<Setting<u64>>,
+    /// How much each provider gets at once, by its name.
+    pub throttles: BTreeMap<&'static str, Throttle>,
+    /// How often the gateway asks again when a provider fails.
+    pub retries: u32,
+    /// Faults that are put in on purpose.
+    pub faults: Option<Faults>,
+    /// Prices that win over the built-in ones, the later over the earlier.
+    pub prices: Vec<Price>,
+    /// A file with certificates to trust besides the well-known roots.
+    pub ca_file: Option<Utf8PathBuf>,
     /// Who answers instead of the providers.
     pub script: Option<Arc<Script>>,
     /// What is done with recordings of the calls.
     pub tapes: Option<Tapes>,
+    /// LiteLLM between the gateway and the providers.
+    pub litellm: Option<LiteLlmSettings>,
 }
 
-/// Recordings of the calls of trials, a file for each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tapes {
-    /// Whether they are made or played.
-    pub mode: TapeMode,
-    /// Their folder.
-    pub folder: Utf8PathBuf,
-}
+impl GatewaySettings {
+    /// The model that is sent when this one is asked for.
+    pub fn sent_model<'a>(&'a self, asked: &'a str) -> &'a str {
+        let policy = |(from, _): &&(String, String)| match from.strip_suffix('*') {
+            Some(start) => asked.starts_with(start),
+            None => from == asked,
+        };
+        let renamed = self.rename.iter().find(policy);
+        renamed.map_or(asked, |(_, to)| to)
+    }
 
-/// What is done with recordings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TapeMode {
-    /// Calls are recorded.
-    Record,
-    /// Calls are answered from recordings, and from nothing else.
-    Replay,
+    /// Whether anything is limited in dollars.
+    pub fn has_money_limit(&self) -> bool {
+        self.budget_usd.is_some() || self.run_budget_usd.is_some()
+    }
 }
 
 /// `gateway`.
@@ -116,16 +137,65 @@ pub(super) struct GatewayAsWritten {
     /// The models that may be asked for; a `*` at the end stands for anything.
     #[serde(default)]
     models: Vec<String>,
-    /// The temperature of every request.
-    temperature: Option<f64>,
-    /// The longest answer, in tokens.
-    max_tokens: Option<u64>,
+    /// Models that are replaced by others; a `*` at the end of a name stands for anything.
+    #[serde(default)]
+    rename: BTreeMap<String, String>,
+    /// The temperature of every request: a number, or `{at_most: N}`.
+    #[schemars(with = "Option<gateway::NumberChoice>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    temperature: Option<IgnoredAny>,
+    /// The longest answer, in tokens: a number, or `{set: N}`.
+    #[schemars(with = "Option<gateway::NumberChoice>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    max_tokens: Option<IgnoredAny>,
+    /// The most requests to a provider that start in a minute: `{anthropic: 300}`.
+    #[serde(default)]
+    rate: BTreeMap<String, u32>,
+    /// The most requests to a provider at the same time: `{anthropic: 8}`.
+    #[serde(default)]
+    concurrency: BTreeMap<String, usize>,
+    /// How often the gateway asks again when a provider fails. The agent's own behaviour is not
+    /// seen then.
+    #[schemars(range(max = 10))]
+    #[serde(default)]
+    retries: u32,
+    /// Faults that are put in on purpose, for testing agents.
+    #[schemars(with = "Option<gateway::FaultsAsWritten>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    faults: Option<IgnoredAny>,
+    /// A file with prices, beside the suite, that win over the built-in ones.
+    prices: Option<String>,
+    /// A file with certificates to trust besides the well-known roots, beside the suite.
+    ca_file: Option<String>,
     /// A file with answers, beside the suite: no model is asked and nothing is paid.
     script: Option<String>,
     /// A folder, beside the suite, that each trial's calls are recorded to.
     record: Option<String>,
     /// A folder of such recordings that calls are answered from: no model is asked.
     replay: Option<String>,
+    /// What becomes of a call that was not recorded: it is refused, or goes to the provider.
+    on_miss: Option<MissAsWritten>,
+    /// What leads to the providers: `proctor` alone, or `litellm` behind it.
+    #[serde(default)]
+    kind: GatewayKind,
+    /// Where LiteLLM runs already. Without it one is started for the run.
+    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    url: Option<String>,
+    /// The program of LiteLLM, relative to the suite: `litellm` on the PATH unless given.
+    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    program: Option<String>,
+    /// The port of the LiteLLM that is started: a free one unless given.
+    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    port: Option<u16>,
 }
 
 /// The kind of sandbox.
@@ -252,7 +322,7 @@ pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) 
             "limits" => limits(&node).map(|limits| execution.limits = limits),
             "network" => network(&node).map(|network| execution.network = Some(network)),
             "providers" => providers(&node).map(|providers| execution.providers = providers),
-            _ => gateway(&node, folder).map(|gateway| execution.gateway = Some(gateway)),
+            _ => gateway_section(&node, folder).map(|gateway| execution.gateway = Some(gateway)),
         };
         if let Err(fault) = read {
             faults.push(fault);
@@ -385,8 +455,67 @@ fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
     Ok(limits)
 }
 
-fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
+/// A gateway section outside of suites, where nobody starts LiteLLM.
+pub(super) fn gateway_without_suite(
+    node: &Node,
+    folder: &Utf8Path,
+) -> Result<GatewaySettings, Fault> {
+    let settings = gateway_section(node, folder)?;
+    if settings.litellm.is_some() {
+        let fault = node.fault("kind", "`kind: litellm` works in suites only");
+        return Err(fault.with_hint("run the test case from a suite, or use `kind: proctor`"));
+    }
+    Ok(settings)
+}
+
+/// The section `gateway` of a file in this folder.
+fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
     let written: GatewayAsWritten = node.read()?;
+    check_gateway(&written, node)?;
+    let script = match &written.script {
+        None => None,
+        Some(file) => {
+            let script = read_script(&folder.join(file));
+            Some(script.map_err(|message| node.fault("script", message))?)
+        }
+    };
+    let prices = match &written.prices {
+        None => Vec::new(),
+        Some(file) => gateway::read_prices(&folder.join(file))
+            .map_err(|message| node.fault("prices", message))?,
+    };
+    Ok(GatewaySettings {
+        budget_usd: written.budget_usd,
+        budget_tokens: written.budget_tokens,
+        budget_calls: written.budget_calls,
+        run_budget_usd: written.run_budget_usd,
+        tapes: written.tapes(node, folder)?,
+        rename: gateway::renames(&written.rename),
+        temperature: gateway::number(node, "temperature", Setting::Set)?,
+        max_tokens: gateway::number(node, "max_tokens", Setting::AtMost)?,
+        throttles: gateway::throttles(node, &written.rate, &written.concurrency)?,
+        retries: written.retries,
+        faults: gateway::faults(node)?,
+        ca_file: written.ca_file.map(|file| folder.join(file)),
+        litellm: litellm::read(written.kind, node, folder)?,
+        models: written.models,
+        prices,
+        script,
+    })
+}
+
+impl GatewayAsWritten {
+    fn tapes(&self, node: &Node, folder: &Utf8Path) -> Result<Option<Tapes>, Fault> {
+        let written = tapes::Written {
+            record: self.record.as_deref(),
+            replay: self.replay.as_deref(),
+            on_miss: self.on_miss,
+        };
+        written.read(node, folder)
+    }
+}
+
+fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
     for (key, amount) in [
         ("budget_usd", written.budget_usd),
         ("run_budget_usd", written.run_budget_usd),
@@ -395,36 +524,11 @@ fn gateway(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
             return Err(node.fault(key, format!("`{key}` is an amount of dollars above 0")));
         }
     }
-    let script = match &written.script {
-        None => None,
-        Some(file) => {
-            let script = read_script(&folder.join(file));
-            Some(script.map_err(|message| node.fault("script", message))?)
-        }
-    };
-    let tapes = match (&written.record, &written.replay) {
-        (None, None) => None,
-        (Some(name), None) => Some((TapeMode::Record, name)),
-        (None, Some(name)) => Some((TapeMode::Replay, name)),
-        (Some(_), Some(_)) => {
-            let message = "both `record` and `replay` are given";
-            return Err(node.fault("replay", message).with_hint("keep one"));
-        }
-    };
-    Ok(GatewaySettings {
-        budget_usd: written.budget_usd,
-        budget_tokens: written.budget_tokens,
-        budget_calls: written.budget_calls,
-        run_budget_usd: written.run_budget_usd,
-        models: written.models,
-        temperature: written.temperature,
-        max_tokens: written.max_tokens,
-        script,
-        tapes: tapes.map(|(mode, name)| Tapes {
-            mode,
-            folder: folder.join(name),
-        }),
-    })
+    if written.retries > MOST_RETRIES {
+        let message = format!("`retries` is a number from 0 to {MOST_RETRIES}");
+        return Err(node.fault("retries", message));
+    }
+    Ok(())
 }
 
 /// A file with the answers of a scripted model.

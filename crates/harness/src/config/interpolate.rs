@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     error::Fault,
+    hooks,
     node::{Node, Span, Value},
     parse::MAX_FILE_BYTES,
 };
@@ -96,8 +97,35 @@ fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Fil
             }
         }
         Value::Map(entries) => {
-            for (_, _, item) in entries {
+            for (_, key, item) in entries {
+                if hooks::KEYS.contains(&key.as_str()) {
+                    keep(item, variables);
+                }
                 walk(item, text, variables, filled);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a hook is told when it runs stays for it, unless it is set here.
+fn keep(node: &mut Node, variables: &Variables<'_>) {
+    match &mut node.value {
+        Value::String(value) => {
+            for name in hooks::VARIABLES {
+                let written = format!("${{{name}}}");
+                if variables.get(name).is_none() && value.contains(&written) {
+                    // A doubled dollar is the text itself.
+                    *value = value
+                        .replace(&format!("${written}"), &written)
+                        .replace(&written, &format!("${written}"));
+                }
+            }
+        }
+        Value::List(items) => items.iter_mut().for_each(|item| keep(item, variables)),
+        Value::Map(entries) => {
+            for (_, _, item) in entries {
+                keep(item, variables);
             }
         }
         _ => {}
@@ -223,6 +251,24 @@ mod tests {
     #[test]
     fn project_variables_come_before_the_environment() {
         check("<${A}>", "<project>");
+    }
+
+    #[test]
+    fn what_a_hook_is_told_later_stays_in_hooks_and_nowhere_else() {
+        let yaml = "{pre_execution: [{args: ['${REPO_DIR}', '$${BRANCH}', '${A}']}], name: '${A}'}";
+        let mut node = crate::config::node_of(yaml);
+        let env = BTreeMap::from([("A".to_owned(), "x".to_owned())]);
+        let variables = Variables {
+            project: &BTreeMap::new(),
+            env: &env,
+        };
+        assert!(fill(&mut node, yaml, &variables).faults.is_empty());
+        let read: serde_json::Value = node.read().unwrap();
+        let args = serde_json::json!(["${REPO_DIR}", "${BRANCH}", "x"]);
+        assert_eq!(read["pre_execution"][0]["args"], args);
+        let mut elsewhere = crate::config::node_of("{name: '${REPO_DIR}'}");
+        let faults = fill(&mut elsewhere, "", &variables).faults;
+        assert_eq!(faults[0].message, "`REPO_DIR` is not set");
     }
 
     #[test]

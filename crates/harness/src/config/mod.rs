@@ -4,9 +4,13 @@
 mod agent;
 mod de;
 mod error;
+mod eval;
 mod evaluator;
 mod execution;
+mod gateway;
+mod hooks;
 mod interpolate;
+mod litellm;
 mod node;
 mod parse;
 mod paths;
@@ -19,33 +23,42 @@ mod snippet;
 mod source;
 mod suggest;
 mod suite;
+mod tapes;
 mod testcase;
 #[cfg(test)]
 mod tests;
 mod thunderdome;
 mod toml;
 
+pub(crate) use agent::read as read_agent;
 pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};
+pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
 pub use execution::{
-    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, TapeMode, Tapes, read_script,
+    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, read_script,
 };
+pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub(crate) use interpolate::Variables;
+pub use litellm::LiteLlmSettings;
 pub use node::{Node, Span, Value};
-pub(crate) use paths::absolute;
+pub(crate) use paths::{absolute, file_beside};
 pub(crate) use prompt::read_prompt_file;
 pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
 };
 pub use repo::Repo;
 pub(crate) use repo::revision_problem;
-pub use schema::schema_for_config;
+pub use schema::{schema_for_config, schema_for_eval};
 pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;
-pub use suite::{ResolvedSuite, SuiteAgent, is_suite, load_suite, suite_of_folder};
+pub use suite::{
+    ResolvedSuite, SuiteAgent, is_suite, load_kept_suite, load_suite, suite_of_folder,
+};
+pub use tapes::{TapeMode, Tapes};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
+pub use thunderdome::add_env_file;
 
 /// A node from YAML, for the tests of adapters.
 #[cfg(test)]

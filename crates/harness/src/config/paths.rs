@@ -90,6 +90,11 @@ pub(super) fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, Path
     }
 }
 
+/// The same, with what is wrong in words.
+pub(crate) fn file_beside(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, String> {
+    file_in(folder, path).map_err(|error| error.to_string())
+}
+
 fn is_missing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -4,7 +4,7 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::{suite::Suite, testcase::TestCase};
+use super::{eval::EvalCase, suite::Suite, testcase::TestCase};
 use crate::agent::Adapter;
 
 /// The schema of what users write: a suite if it names agents or tasks, else a test case.
@@ -41,6 +41,19 @@ pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
         "else": case,
         "$defs": defs,
     })
+}
+
+/// The schema of what `proctor eval` reads.
+pub fn schema_for_eval() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<EvalCase>().to_value();
+    schema["title"] = json!("Proctor evaluation of work that is done already");
+    let entry = schema["properties"]["evaluators"]["items"].take();
+    schema["properties"]["evaluators"]["items"] = json!({
+        "anyOf": [{ "type": "string" }, entry],
+    });
+    drop_null(&mut schema);
+    schema
 }
 
 /// The schema of a test case for these adapters.

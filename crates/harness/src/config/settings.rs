@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_gateway::Price;
 use serde::Deserialize;
 
 use super::{
     error::{ConfigError, Fault},
+    gateway,
     interpolate::{self, Variables},
     node::{Node, Span, Value},
     source::Source,
@@ -17,7 +19,7 @@ const FILE_NAMES: [&str; 3] = [".youbencharc", ".youbencharc.yaml", ".youbenchar
 const NOT_YET: [&str; 3] = ["output_dir", "log_level", "evaluators"];
 
 /// What the settings files say, merged.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Settings {
     /// Where workspaces are made.
     pub workspace_dir: Option<Utf8PathBuf>,
@@ -29,6 +31,8 @@ pub struct Settings {
     pub model: Option<String>,
     /// Whether the workspace stays when the run is over.
     pub keep_workspace: Option<bool>,
+    /// Prices that win over the built-in ones, the nearer over the farther.
+    pub prices: Vec<Price>,
 }
 
 /// Values of variables stay out of debug output.
@@ -40,6 +44,7 @@ impl std::fmt::Debug for Settings {
             .field("timeout_ms", &self.timeout_ms)
             .field("model", &self.model)
             .field("keep_workspace", &self.keep_workspace)
+            .field("prices", &self.prices)
             .finish()
     }
 }
@@ -52,6 +57,8 @@ struct SettingsAsWritten {
     timeout_ms: Option<u64>,
     keep_workspace: Option<bool>,
     agent: Option<AgentSettings>,
+    /// A file with prices.
+    prices: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -84,6 +91,7 @@ impl Settings {
         self.timeout_ms = nearer.timeout_ms.or(self.timeout_ms);
         self.model = nearer.model.or(self.model.take());
         self.keep_workspace = nearer.keep_workspace.or(self.keep_workspace);
+        self.prices.extend(nearer.prices);
     }
 }
 
@@ -127,6 +135,12 @@ fn read(
         SettingsAsWritten::default()
     });
     faults.extend(check(&written, &root));
+    let prices = written.prices.as_ref().map(|file| folder.join(file));
+    let prices = prices.map_or(Ok(Vec::new()), |file| gateway::read_prices(&file));
+    let prices = prices.unwrap_or_else(|message| {
+        faults.push(root.fault("prices", message));
+        Vec::new()
+    });
     if !faults.is_empty() {
         return Err(source.error(faults));
     }
@@ -137,6 +151,7 @@ fn read(
         timeout_ms: agent.timeout_ms.or(written.timeout_ms),
         model: agent.model,
         keep_workspace: written.keep_workspace,
+        prices,
     })
 }
 

@@ -164,6 +164,8 @@ pub struct ResolvedSuite {
     pub results_dir: Utf8PathBuf,
     /// Where and how trials execute.
     pub execution: Execution,
+    /// The environment, with what `secrets.env_file` adds to it.
+    pub env: BTreeMap<String, String>,
     /// The folder of the suite.
     pub folder: Utf8PathBuf,
     /// The file.
@@ -204,6 +206,22 @@ pub fn load_suite(
         env,
     };
     let read = Source::read(path, &variables).map_err(|error| vec![error])?;
+    resolve(read, env, settings)
+}
+
+/// Read a suite from a text that was kept of it, as the file that it was.
+pub fn load_kept_suite(
+    path: &Utf8Path,
+    text: String,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let env = &thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
+    let variables = Variables {
+        project: &settings.variables,
+        env,
+    };
+    let read = Source::of_text(path, text, &variables).map_err(|error| vec![error])?;
     resolve(read, env, settings)
 }
 
@@ -285,6 +303,7 @@ fn resolve(
         parallel: written.parallel.unwrap_or(1),
         results_dir: paths::absolute(&folder.join(dir)),
         execution,
+        env: env.clone(),
         folder,
         source,
     })

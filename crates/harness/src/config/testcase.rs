@@ -11,6 +11,8 @@ use super::{
     agent::{self, AgentAsWritten, AgentSpec},
     error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
+    execution::{self, GatewaySettings},
+    hooks::{self, HookAsWritten},
     interpolate::Variables,
     node::{Node, Value},
     paths,
@@ -18,14 +20,12 @@ use super::{
     settings::Settings,
     source::Source,
 };
-use crate::task::Reference;
+use crate::{hook::Hooks, task::Reference};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 const DEFAULT_TRANSCRIPT_BYTES: u64 = 10_485_760;
 const DEFAULT_RAW_BYTES: u64 = 1_073_741_824;
 const MAX_WORKSPACE_NAME: usize = 100;
-/// Keys that youBencha knows and that nothing here reads yet.
-const NOT_YET: [&str; 2] = ["pre_execution", "post_evaluation"];
 
 /// A test case, as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -59,6 +59,12 @@ pub struct TestCase {
     /// How the work is judged.
     #[schemars(with = "Vec<EvaluatorAsWritten>", length(min = 1))]
     pub evaluators: Vec<IgnoredAny>,
+    /// Scripts that are run in the workspace before the agent starts.
+    #[schemars(with = "Option<Vec<HookAsWritten>>")]
+    pub pre_execution: Option<Vec<IgnoredAny>>,
+    /// What is done with the results.
+    #[schemars(with = "Option<Vec<HookAsWritten>>")]
+    pub post_evaluation: Option<Vec<IgnoredAny>>,
     /// Where the workspace is made, relative to this file.
     pub workspace_dir: Option<String>,
     /// The first part of the workspace's name.
@@ -66,10 +72,15 @@ pub struct TestCase {
     pub workspace_name: Option<String>,
     /// Time limit of the agent in milliseconds; 0 is none. Default 300000.
     pub timeout: Option<u64>,
+    /// Whether the prompt says when the time is over. Default: false.
+    pub tell_deadline: Option<bool>,
     /// End the agent when it has been silent for so many milliseconds; 0 is never, the default.
     pub idle_timeout: Option<u64>,
     /// How much of the agent's output is kept.
     pub output: Option<OutputAsWritten>,
+    /// The gateway that the agent reaches models through.
+    #[schemars(with = "Option<execution::GatewayAsWritten>")]
+    pub gateway: Option<IgnoredAny>,
 }
 
 /// What `expected` names.
@@ -116,16 +127,22 @@ pub struct ResolvedCase {
     pub agent: AgentSpec,
     /// How it is judged; at least one.
     pub evaluators: Vec<EvaluatorSpec>,
+    /// What is done before the agent starts and with the results.
+    pub hooks: Hooks,
     /// Where the workspace is made, when somebody said so.
     pub workspace_dir: Option<Utf8PathBuf>,
     /// The first part of the workspace's name.
     pub workspace_name: Option<String>,
     /// Time limit of the agent.
     pub timeout: Option<Duration>,
+    /// Whether the prompt says when the time is over.
+    pub tells_deadline: bool,
     /// Longest silence of the agent.
     pub idle_timeout: Option<Duration>,
     /// How much of the agent's output is kept.
     pub output: OutputLimits,
+    /// The gateway that the agent reaches models through.
+    pub gateway: Option<GatewaySettings>,
     /// The folder of the test case.
     pub folder: Utf8PathBuf,
     /// The sha256 of the file, in hex.
@@ -155,7 +172,7 @@ pub fn load(
         project: &settings.variables,
         env,
     };
-    let (source, mut root) = Source::read(path, &variables)?;
+    let (source, root) = Source::read(path, &variables)?;
     let source = Arc::new(source);
     if root.value == Value::Null {
         let fault = Fault::new(root.span, "the file is empty")
@@ -163,13 +180,12 @@ pub fn load(
         return Err(source.error(vec![fault]));
     }
     let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
-    let faults = root.refuse(&NOT_YET);
     let context = evaluator::Context {
         source: &source,
         folder: &folder,
         variables: &variables,
     };
-    let mut parts = match read_parts(&root, &context, faults) {
+    let mut parts = match read_parts(&root, &context) {
         Ok(parts) => parts,
         Err(Refused::Here(faults)) => return Err(source.error(faults)),
         Err(Refused::InFile(error)) => return Err(error),
@@ -185,14 +201,13 @@ struct Parts {
     reference: Option<Reference>,
     agent: AgentSpec,
     evaluators: Vec<EvaluatorSpec>,
+    gateway: Option<GatewaySettings>,
+    hooks: Hooks,
 }
 
 /// Read the parts of the file, each by itself, so that a fault in one does not hide the others.
-fn read_parts(
-    root: &Node,
-    context: &evaluator::Context<'_>,
-    mut faults: Vec<Fault>,
-) -> Result<Parts, Refused> {
+fn read_parts(root: &Node, context: &evaluator::Context<'_>) -> Result<Parts, Refused> {
+    let mut faults = Vec::new();
     let agent = root.get("agent").and_then(|node| {
         agent::read(node, root.key_span_of("agent"))
             .map_err(|more| faults.extend(more))
@@ -209,7 +224,16 @@ fn read_parts(
             None
         }
     };
+    let hooks = hooks::read(root, context.folder, &mut faults);
     let evaluators = read_evaluators(root, context, &mut faults)?;
+    let gateway = root
+        .get("gateway")
+        .map(|node| execution::gateway_without_suite(node, context.folder))
+        .transpose()
+        .unwrap_or_else(|fault| {
+            faults.push(fault);
+            None
+        });
     match (agent, checked) {
         (Some(agent), Some((written, repo, reference))) if faults.is_empty() => Ok(Parts {
             written,
@@ -217,6 +241,8 @@ fn read_parts(
             reference,
             agent,
             evaluators,
+            gateway,
+            hooks,
         }),
         _ => Err(Refused::Here(faults)),
     }
@@ -253,15 +279,18 @@ fn resolve(
         reference: parts.reference,
         agent: parts.agent,
         evaluators: parts.evaluators,
+        hooks: parts.hooks,
         workspace_dir: own_dir.or_else(|| settings.workspace_dir.clone()),
         workspace_name: written.workspace_name,
         timeout: limit(timeout.unwrap_or(DEFAULT_TIMEOUT_MS)),
+        tells_deadline: written.tell_deadline.unwrap_or(false),
         idle_timeout: limit(written.idle_timeout.unwrap_or(0)),
         output: OutputLimits {
             transcript_bytes: output.transcript_bytes.unwrap_or(DEFAULT_TRANSCRIPT_BYTES),
             raw_bytes: output.raw_bytes.unwrap_or(DEFAULT_RAW_BYTES),
             max_bytes: output.max_bytes,
         },
+        gateway: parts.gateway,
         folder,
         config_hash: source.hash(),
         source,
@@ -275,7 +304,7 @@ fn limit(ms: u64) -> Option<Duration> {
 
 /// The evaluators; faults of the list join `faults`, and a definition file counts only when
 /// there are none.
-fn read_evaluators(
+pub(super) fn read_evaluators(
     root: &Node,
     context: &evaluator::Context<'_>,
     faults: &mut Vec<Fault>,

@@ -8,8 +8,8 @@ use camino::Utf8Path;
 use super::{
     agent::{AgentSpec, AgentType},
     error::{ConfigError, Fault},
-    execution::Execution,
-    interpolate,
+    execution::{Execution, GatewaySettings},
+    interpolate, litellm,
     node::{Node, Span, Value},
     parse::{self, Format},
     suite::{SuiteAgent, agent_name},
@@ -64,6 +64,7 @@ fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
             kind_span: item.span_of("adapter"),
             agent_name: None,
             model: None,
+            version: None,
             default_model: None,
             node: item.clone(),
             config,
@@ -82,6 +83,10 @@ pub(super) fn settings(root: &mut Node, execution: &mut Execution, faults: &mut 
         for (span, key, node) in entries {
             proxy(execution, *span, key, node, faults);
         }
+        let gateway = execution.gateway.as_ref();
+        if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
+            faults.push(Fault::new(span, why).with_hint(litellm::HINT));
+        }
     }
     if let Some((span, _, node)) = root.remove("secrets") {
         let Value::Map(entries) = &node.value else {
@@ -96,13 +101,29 @@ pub(super) fn settings(root: &mut Node, execution: &mut Execution, faults: &mut 
                     let message = format!("expected a string, found {}", node.value);
                     faults.push(Fault::new(node.span, message));
                 }
+                "unsafe_pass_through" => match pass_through(node) {
+                    Ok(names) => execution.pass_through = names,
+                    Err(fault) => faults.push(fault),
+                },
                 other => faults.push(super::suggest::unknown_name(
                     *span,
                     "key",
                     other,
-                    &["env_file"],
+                    &["env_file", "unsafe_pass_through"],
                 )),
             }
+        }
+    }
+}
+
+/// Names of variables that agents get as they are.
+fn pass_through(node: &Node) -> Result<Vec<String>, Fault> {
+    let names: Vec<String> = node.read()?;
+    match names.iter().find(|name| !interpolate::is_name(name)) {
+        None => Ok(names),
+        Some(name) => {
+            let message = format!("`{name}` is not the name of a variable");
+            Err(Fault::new(node.span, message))
         }
     }
 }
@@ -123,8 +144,8 @@ fn proxy(execution: &mut Execution, span: Span, key: &str, node: &Node, faults: 
             execution.gateway.get_or_insert_default().budget_usd = Some(usd);
         }
         ("gateway", Some("litellm"), _) => {
-            let message = "LiteLLM as a gateway is not there yet";
-            faults.push(Fault::new(node.span, message).with_hint("use `gateway: proctor`"));
+            let gateway = execution.gateway.get_or_insert_default();
+            gateway.litellm.get_or_insert_default();
         }
         ("log_dir", Some(_), _) => {
             let message = "`log_dir` is not supported: each trial's calls are in its own folder";
@@ -164,18 +185,27 @@ pub(super) fn with_secrets(
         return Ok(all);
     };
     let file = path.parent().unwrap_or(Utf8Path::new("")).join(file);
+    add_env_file(&mut all, &file)?;
+    Ok(all)
+}
+
+/// Add the variables of a file to those that there are, which win.
+pub fn add_env_file(
+    env: &mut BTreeMap<String, String>,
+    file: &Utf8Path,
+) -> Result<(), ConfigError> {
     let text =
-        std::fs::read_to_string(&file).map_err(|error| ConfigError::unreadable(&file, &error))?;
+        std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))?;
     let read = variables(&text).map_err(|faults| ConfigError {
-        path: file.clone(),
+        path: file.to_owned(),
         // The line is not shown: it may hold a secret.
         text: None,
         faults,
     })?;
     for (name, value) in read {
-        all.entry(name).or_insert(value);
+        env.entry(name).or_insert(value);
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Lines of `NAME=value`, with `export` before and quotes around the value as one likes.

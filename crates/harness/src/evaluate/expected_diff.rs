@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Artifact, Finding, Judging, VerdictStatus};
+use super::{Artifact, EVIDENCE, Finding, Judging, Place, VerdictStatus};
 use crate::{
     config::{EvaluatorSpec, Fault},
     store,
@@ -71,7 +71,11 @@ impl Settings {
     }
 }
 
-pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
+pub(super) async fn judge(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+) -> Result<Finding, String> {
     let workspace = judging.workspace;
     let Some(reference) = judging.reference else {
         return Err("there is no reference solution to compare with".to_owned());
@@ -93,7 +97,14 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
     let Some(similarity) = table.similarity() else {
         return Err("neither the reference nor the agent changed a file that counts".to_owned());
     };
-    let report = judging.artifacts.join(REPORT_FILE);
+    // A later judgement leaves the report of an earlier one alone.
+    let path = match judging.evidence {
+        EVIDENCE => REPORT_FILE.to_owned(),
+        _ => format!("{}/{REPORT_FILE}", place.folder),
+    };
+    let report = judging.artifacts.join(&path);
+    fs_err::create_dir_all(report.parent().unwrap_or(&report))
+        .map_err(|error| error.to_string())?;
     store::write_json(&report, &json!({ "files": table.rows }))
         .map_err(|error| error.to_string())?;
     Ok(Finding {
@@ -102,6 +113,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
         } else {
             VerdictStatus::Failed
         },
+        score: Some(similarity),
         message: format!(
             "{:.0} % of the reference's change (wanted: {:.0} %), {} of {} files the same",
             similarity * 100.0,
@@ -116,9 +128,10 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
         )])),
         artifacts: vec![Artifact {
             kind: "report".to_owned(),
-            path: REPORT_FILE.to_owned(),
+            path,
             description: "the similarity of each file".to_owned(),
         }],
+        restored: Vec::new(),
     })
 }
 

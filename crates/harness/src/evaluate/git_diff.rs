@@ -18,7 +18,7 @@ pub(super) struct Settings {
 }
 
 /// Bounds on the change.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Assertions {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +33,13 @@ struct Assertions {
     min_change_entropy: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_change_entropy: Option<f64>,
+}
+
+impl Settings {
+    /// Whether it can fail, rather than only measure.
+    pub(super) fn decides(&self) -> bool {
+        self.assertions != Assertions::default()
+    }
 }
 
 /// The size and spread of a change.
@@ -129,6 +136,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
         } else {
             VerdictStatus::Failed
         },
+        score: None,
         message: if violations.is_empty() {
             measured
         } else {
@@ -141,6 +149,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
             path: PATCH_FILE.to_owned(),
             description: "what the agent changed".to_owned(),
         }],
+        restored: Vec::new(),
     })
 }
 

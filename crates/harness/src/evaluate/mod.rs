@@ -1,13 +1,22 @@
 //! Evaluators: the ways of judging what an agent did. Each gives a verdict; a verdict that
 //! could not be reached is an `error`, never a number.
 
+mod bench;
 mod command;
+mod content;
+mod coverage;
 mod expected_diff;
 mod git_diff;
+mod judge;
+mod protect;
 pub mod reports;
 pub mod reward;
 pub(crate) mod shell;
+mod static_check;
+mod tests;
+mod trajectory;
 mod verifier;
+mod words;
 
 pub(crate) use git_diff::Size;
 pub(crate) use verifier::{copy_without_ignored, make_executable};
@@ -17,20 +26,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{EvaluatorSpec, Fault},
+    config::{EvaluatorSpec, Fault, PromptSource},
     host::Host,
-    sandbox::{
-        Access, Rights, Room, RoomSpec, Sandbox, View,
-        docker::{EngineError, Network},
-    },
-    task::{Environment, Install, Reference, Verifier},
+    models::Models,
+    sandbox::{Access, Rights, Room, RoomSpec, Sandbox, View, docker::Network},
+    task::{Environment, Files, Install, Reference, Task, Verifier},
     tree,
     workspace::{Change, Workspace},
 };
@@ -43,6 +50,8 @@ const JUDGE: u32 = 1001;
 pub struct Evaluator {
     /// The name in the test case.
     pub name: String,
+    /// How much it counts in the trial's score.
+    weight: f64,
     kind: Kind,
 }
 
@@ -52,11 +61,34 @@ enum Kind {
     GitDiff(git_diff::Settings),
     Command(command::Settings),
     ExpectedDiff(expected_diff::Settings),
+    Tests(Box<tests::Settings>),
+    StaticCheck(Box<static_check::Settings>),
+    Coverage(Box<coverage::Settings>),
+    Content(content::Settings),
+    Trajectory(trajectory::Settings),
     Verifier(Arc<Verifier>),
+    Judge(Box<judge::Settings>),
 }
 
 /// The names of all evaluators and what each is for.
-pub const EVALUATORS: [(&str, &str); 3] = [
+pub const EVALUATORS: [(&str, &str); 13] = [
+    (
+        "tests",
+        "runs the tests in a clean copy and reads the runner's report, test by test",
+    ),
+    (
+        "lint",
+        "runs a linter; only findings that the base does not have count",
+    ),
+    ("build", "the same for a build"),
+    ("typecheck", "the same for a type checker"),
+    ("coverage", "measures how much of the code the tests reach"),
+    ("file", "checks a file that the agent left"),
+    ("output", "checks the last thing that the agent said"),
+    (
+        "trajectory",
+        "checks turns, tokens, cost, time, tools and commands",
+    ),
     (
         "git-diff",
         "measures the change and checks its size and spread",
@@ -69,7 +101,18 @@ pub const EVALUATORS: [(&str, &str); 3] = [
         "expected-diff",
         "compares the change with that of the reference solution",
     ),
+    (
+        "agentic-judge",
+        "an agent or a model judges by criteria, each of which has to hold",
+    ),
+    (
+        "rubric",
+        "an agent or a model judges by weighted criteria with anchors",
+    ),
 ];
+
+/// Where evaluators leave files, below a trial's artifacts.
+pub const EVIDENCE: &str = "evaluators";
 
 /// What an evaluator says.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -78,6 +121,14 @@ pub struct Verdict {
     pub evaluator: String,
     /// What it found.
     pub status: VerdictStatus,
+    /// How good the work is, from 0 to 1; null when it only says passed or failed.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub score: Option<f64>,
+    /// How much it counts in the trial's score; 0 for what only measures.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0.0))]
+    pub weight: f64,
     /// What it measured.
     pub metrics: Map<String, Value>,
     /// The finding in one line.
@@ -92,9 +143,17 @@ pub struct Verdict {
     /// Files that it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// Protected files that the agent had changed. They were judged as the task has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<String>,
     /// Why no verdict was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<VerdictError>,
+}
+
+/// What an evaluator counts when nothing is said.
+fn one() -> f64 {
+    1.0
 }
 
 /// What an evaluator found.
@@ -138,8 +197,10 @@ pub struct Judging<'a> {
     pub change: &'a Change,
     /// The task's reference solution.
     pub reference: Option<&'a Reference>,
-    /// Where evaluators leave files.
+    /// The trial's artifacts.
     pub artifacts: &'a Utf8Path,
+    /// The folder below them in which evaluators leave files.
+    pub evidence: &'a str,
     /// Where clean copies are made.
     pub scratch: &'a Utf8Path,
     /// Where the trial executed.
@@ -152,46 +213,126 @@ pub struct Judging<'a> {
     pub environment: Option<&'a Environment>,
     /// The machine.
     pub host: &'a Host,
+    /// What judges need beside.
+    pub desk: Desk<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
 }
 
+/// What judges that are agents or models need.
+pub struct Desk<'a> {
+    /// What the task is about.
+    pub about: About,
+    /// How agents reach models, which judges that are agents do as well.
+    pub models: Option<&'a Models>,
+    /// The gateway that judges ask models through.
+    pub judges: Option<&'a Models>,
+    /// Where answers are kept from run to run.
+    pub cache: &'a Utf8Path,
+    /// The id of the run.
+    pub run_id: &'a str,
+    /// The trial's place among all, as a path: judges' calls are recorded below it.
+    pub label: Utf8PathBuf,
+}
+
+/// What a task is about, for a judge.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its description.
+    pub description: String,
+    /// What agents are asked; `None` when that is nowhere written.
+    pub prompt: Option<PromptSource>,
+}
+
+impl About {
+    /// Of a task.
+    pub fn of(task: &Task) -> About {
+        About {
+            description: task.description.clone(),
+            prompt: match task.files {
+                // There was no agent, and its description is all that there is.
+                Files::Existing { .. } => None,
+                _ => task.prompt().ok(),
+            },
+        }
+    }
+}
+
 impl Judging<'_> {
-    /// A fresh place of the same kind as the agent's, with no network, that sees these folders.
-    /// Who judges is nobody whom the agent could have been.
-    async fn fresh_room(&self, view: Vec<View>) -> Result<Room, EngineError> {
+    /// A fresh place of the same kind as the agent's that sees these folders, which `filled` fills
+    /// meanwhile; in another image if one is named. Who judges is nobody whom the agent could
+    /// have been.
+    async fn fresh_room(
+        &self,
+        view: Vec<View>,
+        image: Option<&str>,
+        network: Network,
+        filled: impl Future<Output = Result<(), String>>,
+    ) -> Result<Room, String> {
         let (Sandbox::Docker(docker), Room::Docker(agents)) = (self.sandbox, self.room) else {
+            filled.await?;
             return Ok(Room::Local);
         };
-        let user = if self.host.is_root {
-            for folder in view.iter().filter(|view| view.access == Access::Write) {
-                let host = folder.host.as_std_path();
-                tree::give(host, JUDGE)
-                    .map_err(|error| EngineError::file("hand over", host, &error))?;
-            }
-            format!("{JUDGE}:{JUDGE}")
+        let (uid, gid) = if self.host.is_root {
+            (JUDGE, JUDGE)
         } else {
-            format!("{}:{}", self.host.ids.0, self.host.ids.1)
+            self.host.ids
+        };
+        let written = view.iter().filter(|view| view.access == Access::Write);
+        let written: Vec<_> = written.map(|view| view.host.clone()).collect();
+        let filled = Box::pin(async {
+            filled.await?;
+            self.hand_over(&written)
+        });
+        let image = match image {
+            Some(name) => docker
+                .image(name)
+                .await
+                .map_err(|error| error.to_string())?,
+            None => agents.image.clone(),
         };
         let room = docker.room(RoomSpec {
-            image: agents.image.clone(),
+            image,
             view,
-            rights: Rights::Hardened { user },
-            network: Network::None,
+            rights: Rights::Hardened {
+                user: format!("{uid}:{gid}"),
+            },
+            network,
             limits: docker.execution.limits,
+            readiness: None,
             sockets: None,
         });
-        Ok(Room::Docker(Box::new(room.await?)))
+        let room = Box::pin(async { room.await.map_err(|error| error.to_string()) });
+        let room = if docker.engine.is_local() {
+            tokio::try_join!(filled, room)?.1
+        } else {
+            // It is sent a copy of the folders when it is made.
+            filled.await?;
+            room.await?
+        };
+        Ok(Room::Docker(Box::new(room)))
+    }
+
+    /// Give folders to whoever judges.
+    fn hand_over(&self, folders: &[Utf8PathBuf]) -> Result<(), String> {
+        for folder in folders.iter().filter(|_| self.host.is_root) {
+            tree::give(folder.as_std_path(), JUDGE)
+                .map_err(|error| format!("could not hand over {folder}: {error}"))?;
+        }
+        Ok(())
     }
 }
 
 /// A verdict before it has a name and a time.
 struct Finding {
     status: VerdictStatus,
+    score: Option<f64>,
     message: String,
     metrics: Map<String, Value>,
     assertions: Option<Map<String, Value>>,
     artifacts: Vec<Artifact>,
+    /// Protected files that the agent had changed.
+    restored: Vec<String>,
 }
 
 impl Evaluator {
@@ -201,10 +342,33 @@ impl Evaluator {
             "git-diff" => Kind::GitDiff(spec.config.read()?),
             "command" => Kind::Command(command::Settings::read(spec, folder)?),
             "expected-diff" => Kind::ExpectedDiff(expected_diff::Settings::read(spec)?),
+            "tests" => Kind::Tests(Box::new(tests::Settings::read(spec, folder)?)),
+            "lint" | "build" | "typecheck" => {
+                Kind::StaticCheck(Box::new(static_check::Settings::read(spec, folder)?))
+            }
+            "coverage" => Kind::Coverage(Box::new(coverage::Settings::read(spec, folder)?)),
+            "file" => Kind::Content(content::Settings::read_file(spec)?),
+            "output" => Kind::Content(content::Settings::read_output(spec)?),
+            "trajectory" => Kind::Trajectory(trajectory::Settings::read(spec)?),
+            name if judge::rule_of(name).is_some() => {
+                let rule = judge::rule_of(name).unwrap_or(judge::Rule::Every);
+                Kind::Judge(Box::new(judge::Settings::read(spec, folder, rule)?))
+            }
             _ => return Err(spec.unknown(&EVALUATORS.map(|(name, _)| name))),
+        };
+        let is_measure = matches!(&kind, Kind::GitDiff(settings) if !settings.decides());
+        let weight = match (spec.weight, is_measure) {
+            (Some((_, span)), true) => {
+                let message = "`weight` has no effect: without `assertions` nothing is decided";
+                return Err(Fault::new(span, message));
+            }
+            (Some((weight, _)), false) => weight,
+            (None, true) => 0.0,
+            (None, false) => one(),
         };
         Ok(Evaluator {
             name: spec.name.clone(),
+            weight,
             kind,
         })
     }
@@ -213,29 +377,40 @@ impl Evaluator {
     pub fn of_verifier(verifier: Verifier) -> Evaluator {
         Evaluator {
             name: "verifier".to_owned(),
+            weight: one(),
             kind: Kind::Verifier(Arc::new(verifier)),
         }
     }
 
     /// A command of a repo's task, under the key that it is written under.
     pub(crate) fn of_repo_command(name: &str, command: &RepoCommand<'_>) -> Evaluator {
-        let mut settings = command::Settings::of_line(command.line, command.timeout);
-        settings.hidden_tests = command.hidden_tests.map(str::to_owned);
-        let install = command.install.map(|install| command::Before {
-            line: install.command.clone(),
-            timeout: Some(install.timeout),
-            failure: command::Failure::IsNoVerdict,
-        });
-        let build = command.build.map(|line| command::Before {
-            line: line.to_owned(),
-            timeout: Some(command.timeout),
-            failure: command::Failure::IsTheAgents,
-        });
-        settings.before = install.into_iter().chain(build).collect();
+        let kind = match command.judges_by {
+            JudgesBy::ExitCode => {
+                let mut settings = command::Settings::of_line(command.line, command.timeout);
+                command.set_up(&mut settings.setup);
+                Kind::Command(settings)
+            }
+            JudgesBy::NewFindings => {
+                let mut settings = static_check::Settings::of_line(command.line, command.timeout);
+                command.set_up(&mut settings.setup);
+                Kind::StaticCheck(Box::new(settings))
+            }
+        };
         Evaluator {
             name: name.to_owned(),
-            kind: Kind::Command(settings),
+            weight: command.weight,
+            kind,
         }
+    }
+
+    /// The image that it judges in, when it has one of its own.
+    pub(crate) fn image(&self) -> Option<&str> {
+        let setup = match &self.kind {
+            Kind::Command(settings) => &settings.setup,
+            Kind::StaticCheck(settings) => &settings.setup,
+            _ => return None,
+        };
+        setup.image.as_deref()
     }
 
     /// The tests of a Harbor task, when that is what this is.
@@ -246,22 +421,37 @@ impl Evaluator {
         }
     }
 
+    /// Whether it asks a model itself, for which there has to be a gateway.
+    pub fn asks_models(&self) -> bool {
+        matches!(&self.kind, Kind::Judge(settings) if settings.asks_models())
+    }
+
     /// Judge. What goes wrong on the way is a verdict too.
     pub async fn judge(&self, judging: &Judging<'_>, number: usize) -> Verdict {
         let started = Instant::now();
         let place = Place {
-            folder: format!("evaluators/{}-{number}", self.name),
+            folder: format!(
+                "{}/{}-{number}",
+                judging.evidence,
+                self.name.replace([':', '/'], "-")
+            ),
             number,
         };
         let found = match &self.kind {
             Kind::GitDiff(settings) => git_diff::judge(settings, judging).await,
             Kind::Command(settings) => command::judge(settings, judging, &place).await,
-            Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging).await,
+            Kind::ExpectedDiff(settings) => expected_diff::judge(settings, judging, &place).await,
+            Kind::Tests(settings) => tests::judge(settings, judging, &place).await,
+            Kind::StaticCheck(settings) => static_check::judge(settings, judging, &place).await,
+            Kind::Coverage(settings) => coverage::judge(settings, judging, &place).await,
+            Kind::Content(settings) => content::judge(settings, judging).await,
+            Kind::Trajectory(settings) => trajectory::judge(settings, judging),
             Kind::Verifier(verifier) => verifier::judge(verifier, judging, &place).await,
+            Kind::Judge(settings) => judge::judge(settings, judging, &place).await,
         };
         let mut verdict = match found {
             Ok(finding) => self.verdict(finding),
-            Err(message) => self.without_finding(VerdictStatus::Error, &message),
+            Err(message) => self.broken(&message),
         };
         verdict.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         verdict
@@ -272,16 +462,24 @@ impl Evaluator {
         self.without_finding(VerdictStatus::Skipped, why)
     }
 
+    /// The verdict of an evaluator that could not judge.
+    pub fn broken(&self, why: &str) -> Verdict {
+        self.without_finding(VerdictStatus::Error, why)
+    }
+
     fn verdict(&self, finding: Finding) -> Verdict {
         Verdict {
             evaluator: self.name.clone(),
             status: finding.status,
+            score: finding.score,
+            weight: self.weight,
             metrics: finding.metrics,
             message: finding.message,
             duration_ms: 0,
             timestamp: jiff::Timestamp::now().to_string(),
             assertions: finding.assertions,
             artifacts: finding.artifacts,
+            restored: finding.restored,
             error: None,
         }
     }
@@ -289,10 +487,12 @@ impl Evaluator {
     fn without_finding(&self, status: VerdictStatus, message: &str) -> Verdict {
         let mut verdict = self.verdict(Finding {
             status,
+            score: None,
             message: message.to_owned(),
             metrics: Map::new(),
             assertions: None,
             artifacts: Vec::new(),
+            restored: Vec::new(),
         });
         verdict.error = (status == VerdictStatus::Error).then(|| VerdictError {
             message: message.to_owned(),
@@ -321,4 +521,39 @@ pub(crate) struct RepoCommand<'a> {
     pub(crate) build: Option<&'a str>,
     /// The revision whose files are laid over the copy.
     pub(crate) hidden_tests: Option<&'a str>,
+    /// The image that it runs in, instead of the trial's.
+    pub(crate) image: Option<&'a str>,
+    /// How much it counts in the trial's score.
+    pub(crate) weight: f64,
+    /// What decides.
+    pub(crate) judges_by: JudgesBy,
+}
+
+/// What of a command decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JudgesBy {
+    /// Its exit code.
+    ExitCode,
+    /// What it finds beyond what it finds in the base.
+    NewFindings,
+}
+
+impl RepoCommand<'_> {
+    fn set_up(&self, setup: &mut bench::Setup) {
+        let install = self.install.map(|install| bench::Before {
+            line: install.command.clone(),
+            timeout: Some(install.timeout),
+            failure: bench::Failure::IsNoVerdict,
+        });
+        let build = self.build.map(|line| bench::Before {
+            line: line.to_owned(),
+            timeout: Some(self.timeout),
+            failure: bench::Failure::IsTheAgents,
+        });
+        setup.before = install.into_iter().chain(build).collect();
+        setup.image = self.image.map(str::to_owned);
+        if let Some(revision) = self.hidden_tests {
+            setup.hidden = bench::Hidden::Revision(revision.to_owned());
+        }
+    }
 }

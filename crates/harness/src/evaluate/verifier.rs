@@ -174,6 +174,8 @@ fn conclude(
         } else {
             VerdictStatus::Failed
         },
+        // Harbor bounds rewards neither way.
+        score: Some(rewards.reward.clamp(0.0, 1.0)),
         message: if passed {
             format!("reward {}", rewards.reward)
         } else {
@@ -191,5 +193,6 @@ fn conclude(
             path: format!("{}/output.log", place.folder),
             description: "what test.sh printed".to_owned(),
         }],
+        restored: Vec::new(),
     })
 }

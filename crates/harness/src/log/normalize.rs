@@ -49,7 +49,7 @@ pub fn normalize(
     recording: Recording<'_>,
 ) -> io::Result<()> {
     let mut host = match recording.format {
-        Format::Log => Recorder::Log(LogWriter::new(writer)),
+        Format::Log => Recorder::Log(Box::new(LogWriter::new(writer))),
         Format::Atif => {
             let out = BufWriter::new(writer);
             Recorder::Atif(Box::new(AtifWriter::new(out, recording.known)))
@@ -77,7 +77,7 @@ pub fn normalize(
 
 /// There is no agent to talk to: events are written down, the rest goes nowhere.
 enum Recorder<W: Write> {
-    Log(LogWriter<W>),
+    Log(Box<LogWriter<W>>),
     Atif(Box<AtifWriter<BufWriter<W>>>),
 }
 

@@ -21,7 +21,8 @@ const ERROR: u8 = 2;
 #[serde(rename_all = "camelCase")]
 pub struct Span {
     trace_id: String,
-    span_id: String,
+    #[serde(rename = "spanId")]
+    id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_span_id: Option<String>,
     name: String,
@@ -82,7 +83,7 @@ impl Trace {
     fn span(&self, key: &str, name: String, kind: u8, times: (i128, i128)) -> Span {
         Span {
             trace_id: self.id.clone(),
-            span_id: span_id(&self.id, key),
+            id: span_id(&self.id, key),
             parent_span_id: Some(self.root.clone()),
             name,
             kind,

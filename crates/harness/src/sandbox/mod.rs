@@ -4,7 +4,7 @@ pub mod docker;
 mod room;
 mod running;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
 use tokio::sync::Mutex;
@@ -43,8 +43,10 @@ pub struct DockerSandbox {
     pub execution: Execution,
     /// The label of what this run makes.
     label: String,
+    /// Images by the name that was asked for: one name is one image throughout a run.
+    images: Mutex<BTreeMap<String, Image>>,
     /// What was found out about programs in images.
-    programs: Mutex<BTreeMap<(String, &'static str), Option<Installed>>>,
+    programs: Mutex<BTreeMap<(String, String), Option<Installed>>>,
     /// One build at a time: trials of one task want the same image.
     building: Mutex<()>,
     /// The files of containers lie here, so that a later run finds them should we be killed.
@@ -79,6 +81,7 @@ impl Sandbox {
             engine,
             execution: execution.clone(),
             label: own,
+            images: Mutex::default(),
             programs: Mutex::default(),
             building: Mutex::default(),
             _area: area,
@@ -89,6 +92,10 @@ impl Sandbox {
     pub async fn close(&self) {
         if let Sandbox::Docker(docker) = self {
             docker.engine.close().await;
+            if docker.engine.has_lost() {
+                // Should the engine still be away, the next run sweeps.
+                let _ = docker.engine.sweep(|label| label != docker.label).await;
+            }
         }
     }
 }
@@ -108,14 +115,22 @@ impl DockerSandbox {
     /// The image with this name, or with the name that the suite puts in its place.
     pub async fn image(&self, name: &str) -> Result<Image, EngineError> {
         let name = self.execution.images.get(name).map_or(name, String::as_str);
-        self.engine.image(name).await
+        let mut images = self.images.lock().await;
+        if let Some(known) = images.get(name) {
+            return Ok(known.clone());
+        }
+        let image = self.engine.image(name).await?;
+        images.insert(name.to_owned(), image.clone());
+        Ok(image)
     }
 
-    /// The image that a Dockerfile makes, built once. `sink` is given what the build says.
+    /// The image that a Dockerfile makes, built once and within a time. `sink` is given what the
+    /// build says.
     pub async fn build(
         &self,
         context: &Utf8Path,
         dockerfile: &Utf8Path,
+        limit: Option<Duration>,
         sink: impl FnMut(&str),
     ) -> Result<Image, EngineError> {
         let _one_at_a_time = self.building.lock().await;
@@ -124,12 +139,21 @@ impl DockerSandbox {
         let spec = BuildSpec {
             context: context.into(),
             dockerfile: below.to_string(),
+            images: self.execution.images.clone(),
             args: BTreeMap::new(),
             name: "proctor-task".to_owned(),
             labels: BTreeMap::new(),
             network: None,
         };
-        self.engine.build(&spec, sink).await
+        let built = self.engine.build(&spec, sink);
+        let limit = limit.unwrap_or(Duration::MAX);
+        let built = tokio::time::timeout(limit, built).await;
+        built.unwrap_or_else(|_| {
+            Err(EngineError::Build {
+                tag: spec.name.clone(),
+                message: format!("it took longer than {} s", limit.as_secs_f64()),
+            })
+        })
     }
 
     /// The labels of what this run makes.
@@ -141,7 +165,7 @@ impl DockerSandbox {
     pub(crate) async fn program(
         &self,
         image: &Image,
-        program: &'static str,
+        program: String,
         ask: impl Future<Output = Result<Option<Installed>, EngineError>>,
     ) -> Result<Option<Installed>, EngineError> {
         let mut programs = self.programs.lock().await;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
-    Command, Job, JobInput, Limits, Output, Process, Relay, Stdin, TerminalSize,
+    Command, Job, JobInput, Limits, Output, Process, Readiness, Relay, Service, Stdin, TerminalSize,
 };
 
 use super::{
@@ -33,6 +33,10 @@ pub struct DockerRoom {
     pub image: Image,
     /// Who commands run as, when it is not who the container was started as.
     user: Option<String>,
+    /// What runs beside them.
+    service: Option<Service>,
+    /// When they may start.
+    readiness: Option<Readiness>,
     view: Vec<View>,
     relays: Vec<Relay>,
 }
@@ -53,6 +57,8 @@ pub struct View {
 pub enum Access {
     /// Only reading.
     Read,
+    /// Only reading, and it never changes: engines elsewhere get one copy for all containers.
+    Shared,
     /// Reading and writing.
     Write,
 }
@@ -69,6 +75,8 @@ pub struct RoomSpec {
     pub network: EngineNetwork,
     /// What it may take.
     pub limits: ResourceLimits,
+    /// When its commands may start; as the image says when `None`.
+    pub readiness: Option<Readiness>,
     /// A folder of sockets and the ports that lead to them.
     pub sockets: Option<(Utf8PathBuf, Vec<Relay>)>,
 }
@@ -99,6 +107,7 @@ impl RoomSpec {
             },
             network: EngineNetwork::None,
             limits: ResourceLimits::default(),
+            readiness: None,
             sockets: None,
         }
     }
@@ -109,15 +118,17 @@ impl DockerSandbox {
     pub async fn room(&self, spec: RoomSpec) -> Result<DockerRoom, EngineError> {
         let mut container = ContainerSpec::new(spec.image.id.clone());
         container.labels = self.labels();
-        container.mounts = spec
-            .view
-            .iter()
-            .map(|view| Mount {
+        for view in &spec.view {
+            let mount = Mount {
                 host: view.host.clone().into(),
                 inside: view.inside.to_string(),
-                read_only: view.access == Access::Read,
-            })
-            .collect();
+                read_only: view.access != Access::Write,
+            };
+            match view.access {
+                Access::Shared => container.shared.push(mount),
+                Access::Read | Access::Write => container.mounts.push(mount),
+            }
+        }
         container.network = spec.network;
         container.cpus = spec.limits.cpus;
         container.memory = spec.limits.memory;
@@ -144,17 +155,31 @@ impl DockerSandbox {
             None => Vec::new(),
             Some((folder, relays)) => {
                 container.sockets = Some(folder.into());
+                container.relays.clone_from(&relays);
                 relays
             }
         };
+        let is_usual = container.hardening == Hardening::Default;
+        let healthcheck = spec.image.healthcheck.clone();
         Ok(DockerRoom {
             container: self.engine.create(container).await?,
+            service: entry_point(&spec.image).filter(|_| is_usual),
+            readiness: spec.readiness.or(healthcheck).filter(|_| is_usual),
             image: spec.image,
             user,
             view: spec.view,
             relays,
         })
     }
+}
+
+/// The image's entry point, kept running as Harbor does it: with a command that never ends.
+fn entry_point(image: &Image) -> Option<Service> {
+    let idle = ["sh", "-c", "sleep infinity"].map(str::to_owned);
+    (!image.entrypoint.is_empty()).then(|| Service {
+        argv: image.entrypoint.iter().cloned().chain(idle).collect(),
+        user: image.user.clone(),
+    })
 }
 
 /// Why a command could not be started.
@@ -194,6 +219,13 @@ impl Room {
         match self {
             Room::Local => host.clean_env(home),
             Room::Docker(room) => container_env(&room.image, &room.inside(home)),
+        }
+    }
+
+    /// Begin to remove what was made for it; [`leave`](Self::leave) waits for that.
+    pub fn dismiss(&self) {
+        if let Room::Docker(room) = self {
+            room.container.dismiss();
         }
     }
 
@@ -237,14 +269,23 @@ impl DockerRoom {
         )
     }
 
-    /// Start a command as a user of the image.
+    /// Start a command as a user of the image, with what has to run beside it.
     pub async fn start(
         &self,
         command: Command,
         user: Option<String>,
     ) -> Result<Running, EngineError> {
-        let text = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
         let job = Job {
+            service: self.service.clone(),
+            readiness: self.readiness.clone(),
+            ..self.job(&command, user)
+        };
+        self.start_job(job, command).await
+    }
+
+    fn job(&self, command: &Command, user: Option<String>) -> Job {
+        let text = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
+        Job {
             argv: std::iter::once(&command.program)
                 .chain(&command.args)
                 .map(text)
@@ -266,10 +307,14 @@ impl DockerRoom {
             },
             relays: self.relays.clone(),
             service: None,
+            readiness: None,
             wall: None,
             term_grace: command.limits.term_grace,
             leak_grace: command.limits.leak_grace,
-        };
+        }
+    }
+
+    async fn start_job(&self, job: Job, command: Command) -> Result<Running, EngineError> {
         let mut process = self.container.start(job, command.limits).await?;
         if let Stdin::Bytes(bytes) = &command.stdin {
             process.send(bytes);
@@ -325,7 +370,8 @@ impl DockerRoom {
             output: Some(1 << 20),
             ..Limits::default()
         };
-        let mut running = self.start(command, user).await?;
+        let job = self.job(&command, user);
+        let mut running = self.start_job(job, command).await?;
         let mut said = Vec::new();
         loop {
             match running.next().await {

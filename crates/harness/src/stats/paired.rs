@@ -136,9 +136,20 @@ impl<'a> Paired<'a> {
     }
 
     /// The mean difference. `None` without a shared task.
-    pub(super) fn difference(&self) -> Option<f64> {
+    pub fn difference(&self) -> Option<f64> {
         let differences = self.differences();
         (!differences.is_empty()).then(|| average(&differences))
+    }
+
+    /// The mean over shared tasks of the baseline and of the candidate, every task counting the
+    /// same. `None` without a shared task.
+    pub fn means(&self) -> Option<(f64, f64)> {
+        let mean = |values: fn(&Pair<'a>) -> &'a [f64]| {
+            let means: Vec<f64> = self.tasks.iter().map(|it| average(values(it))).collect();
+            average(&means)
+        };
+        let has_any = !self.tasks.is_empty();
+        has_any.then(|| (mean(|it| it.baseline), mean(|it| it.candidate)))
     }
 
     /// How many more trials or tasks would tell the two apart, if the difference that was seen

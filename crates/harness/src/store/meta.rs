@@ -1,12 +1,14 @@
 //! `meta.json`: one trial in Thunderdome's format, ours a superset of it. Beside it lie the
 //! patch and the artifacts.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8Path;
 use fs_err as fs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PATCH_FILE, Record, StoreError, TrialStatus, write_json};
+use super::{META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_json};
 use crate::{outcome::Outcome, usage::Usd};
 
 /// One trial.
@@ -28,6 +30,16 @@ pub struct Meta {
     pub outcome: Outcome,
     /// The verdict.
     pub status: TrialStatus,
+    /// What the evaluators gave, from 0 to 1, by Thunderdome's words where it has one; null for
+    /// what could not tell.
+    #[serde(default)]
+    pub scores: BTreeMap<String, Option<f64>>,
+    /// The whole of them by their weights; null when nothing can be said.
+    #[serde(default)]
+    pub composite_score: Option<f64>,
+    /// Whether the money of the trial ran out.
+    #[serde(default)]
+    pub budget_exceeded: bool,
     /// Tokens in and out; null when unknown.
     pub total_tokens: Option<u64>,
     /// What it cost; null when unknown.
@@ -82,6 +94,9 @@ impl Meta {
             },
             outcome: record.outcome,
             status: record.status,
+            scores: scores(record),
+            composite_score: record.score.as_ref().map(|score| score.value),
+            budget_exceeded: record.outcome == Outcome::BudgetExceeded,
             total_tokens: usage.and_then(|usage| usage.total.total_tokens),
             total_cost_usd: usage.and_then(|usage| usage.total.cost_usd),
             input_tokens: usage.and_then(|usage| usage.total.input_tokens),
@@ -94,16 +109,37 @@ impl Meta {
         }
     }
 
-    /// Write it into the trial's folder, and the patch beside it.
+    /// Write it into the trial's folder, after the patch beside it: where it is, both are.
     pub fn write(&self, folder: &Utf8Path) -> Result<(), StoreError> {
-        write_json(&folder.join("meta.json"), self)?;
         let written = folder.join("artifacts").join(PATCH_FILE);
-        if !written.exists() {
-            return Ok(());
-        }
         let path = folder.join("diff.patch");
-        let linked = fs::hard_link(&written, &path);
-        let kept = linked.or_else(|_| fs::copy(&written, &path).map(drop));
-        kept.map_err(|source| StoreError { path, source })
+        if written.exists() && !path.exists() {
+            let linked = fs::hard_link(&written, &path);
+            let kept = linked.or_else(|_| fs::copy(&written, &path).map(drop));
+            kept.map_err(|source| StoreError { path, source })?;
+        }
+        write_json(&folder.join(META_FILE), self)
     }
+}
+
+/// What each evaluator gave. A second one of the same name has its number behind it.
+fn scores(record: &Record) -> BTreeMap<String, Option<f64>> {
+    let mut all = BTreeMap::new();
+    let components = record.score.iter().flat_map(|score| &score.components);
+    for component in components.filter(|component| component.weight > 0.0) {
+        let word = match component.evaluator.as_str() {
+            "test_cmd" => "tests",
+            "lint_cmd" | "lint" => "static_analysis",
+            "build_cmd" => "build",
+            other => other,
+        };
+        let mut name = word.to_owned();
+        let mut number = 1;
+        while all.contains_key(&name) {
+            number += 1;
+            name = format!("{word}-{number}");
+        }
+        all.insert(name, component.value);
+    }
+    all
 }

@@ -13,7 +13,7 @@ pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use meta::{ExitReason, Meta};
 pub use record::{
-    AgentRecord, ContainerRecord, DiffRecord, HostRecord, LimitsRecord, OutputRecord,
+    AgentRecord, ContainerRecord, DiffRecord, HostRecord, Judgement, LimitsRecord, OutputRecord,
     ProcessRecord, RECORD_VERSION, Record, ResourceRecord, SandboxRecord, TaskRecord, TrialStatus,
     hex,
 };
@@ -40,6 +40,10 @@ pub const RECORD_FILE: &str = "record.json";
 pub const LOG_FILE: &str = "youbencha-log.json";
 /// The judged results.
 pub const RESULTS_FILE: &str = "results.json";
+/// The trial in Thunderdome's format, beside the artifacts folder.
+pub const META_FILE: &str = "meta.json";
+/// What the installation changed before the agent started, when that is part of the base.
+pub const INSTALL_PATCH_FILE: &str = "install.patch";
 /// What the agent changed.
 pub const PATCH_FILE: &str = "git-diff.patch";
 /// The lock of a run's folder, and of a trial's folder for temporary files.
@@ -56,6 +60,16 @@ pub struct StoreError {
     pub path: Utf8PathBuf,
     /// Why.
     pub source: Error,
+}
+
+impl StoreError {
+    /// Whether there is no room left: nobody chose a wrong folder then.
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+        )
+    }
 }
 
 /// The folder of a run, locked while we live.

@@ -13,8 +13,10 @@ use sha2::{Digest, Sha256};
 use crate::{
     config::ResourceLimits,
     evaluate::{Size, Verdict},
+    hook::HookRecord,
     models::GatewayRecord,
     outcome::{EndedBy, Ending, Outcome},
+    score::Score,
     session::{Counts, LogError},
     sidecar::Sidecar,
     task::TaskKind,
@@ -38,6 +40,9 @@ pub struct Record {
     pub outcome: Outcome,
     /// The trial's verdict as a whole.
     pub status: TrialStatus,
+    /// What the work is worth; null when nothing can be said of it.
+    #[serde(default)]
+    pub score: Option<Score>,
     /// The contender.
     pub agent: AgentRecord,
     /// What was asked.
@@ -78,6 +83,16 @@ pub struct Record {
     pub sidecar: Option<Sidecar>,
     /// What the evaluators said.
     pub verdicts: Vec<Verdict>,
+    /// What the hooks of the test case did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRecord>,
+    /// What identifies the definition that they were made by, when it is not the task's that was
+    /// run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged_by: Option<String>,
+    /// Earlier judgements, the first one first: what was judged again is not forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Judgement>,
     /// What went wrong.
     pub errors: Vec<LogError>,
     /// What was noticed and is no error.
@@ -86,6 +101,23 @@ pub struct Record {
     pub host: HostRecord,
     /// The version of Proctor.
     pub proctor_version: String,
+}
+
+/// What was once said of a trial's work, before it was judged again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Judgement {
+    /// When it was replaced.
+    pub replaced_at: String,
+    /// The verdict on the trial as a whole.
+    pub status: TrialStatus,
+    /// What the work was worth; null when nothing could be said.
+    pub score: Option<Score>,
+    /// What the evaluators said.
+    pub verdicts: Vec<Verdict>,
+    /// What identifies the definition that they were made by, when it is not the task's that was
+    /// run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged_by: Option<String>,
 }
 
 /// The trial's verdict as a whole.
@@ -130,6 +162,9 @@ pub struct AgentRecord {
     /// The program that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// The package that was installed for it, with its version, when the suite names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
     /// The model that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_requested: Option<String>,

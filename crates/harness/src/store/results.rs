@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{LOG_FILE, Record, TrialStatus};
 use crate::{
     evaluate::{Verdict, VerdictStatus},
+    hook::HookRecord,
     outcome::{Outcome, Status},
 };
 
@@ -24,6 +25,9 @@ pub struct Results {
     pub evaluators: Vec<Verdict>,
     /// The whole.
     pub summary: Summary,
+    /// What the hooks of the test case did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRecord>,
     /// Where things are, below the artifacts folder.
     pub artifacts: Artifacts,
 }
@@ -94,6 +98,9 @@ pub struct Summary {
     pub skipped: usize,
     /// How many broke.
     pub errors: usize,
+    /// What the work is worth, from 0 to 1; null when nothing can be said of it.
+    #[serde(default)]
+    pub score: Option<f64>,
     /// The verdict on the trial: the agent's own failure makes it fail.
     pub overall_status: OverallStatus,
 }
@@ -108,6 +115,17 @@ pub enum OverallStatus {
     Failed,
     /// Something could not be judged.
     Partial,
+}
+
+impl OverallStatus {
+    /// The word used in files and for hooks.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OverallStatus::Passed => "passed",
+            OverallStatus::Failed => "failed",
+            OverallStatus::Partial => "partial",
+        }
+    }
 }
 
 /// Where things are.
@@ -159,12 +177,14 @@ impl Results {
                 failed: count(VerdictStatus::Failed),
                 skipped: count(VerdictStatus::Skipped),
                 errors: count(VerdictStatus::Error),
+                score: record.score.as_ref().map(|score| score.value),
                 overall_status: match record.status {
                     TrialStatus::Passed => OverallStatus::Passed,
                     TrialStatus::Failed => OverallStatus::Failed,
                     TrialStatus::Error | TrialStatus::Interrupted => OverallStatus::Partial,
                 },
             },
+            hooks: record.hooks.clone(),
             artifacts: Artifacts {
                 agent_log: LOG_FILE.to_owned(),
                 reports: Vec::new(),

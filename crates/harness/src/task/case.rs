@@ -6,7 +6,7 @@ use camino::Utf8Path;
 
 use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
-    config::{self, ConfigError, Fault, ResolvedCase, Settings},
+    config::{self, ConfigError, EvaluatorSpec, Fault, ResolvedCase, Settings, Source},
     evaluate::Evaluator,
 };
 
@@ -31,11 +31,21 @@ pub fn evaluators(
     case: &ResolvedCase,
     faults: &mut Vec<Fault>,
 ) -> Result<Arc<[Evaluator]>, ConfigError> {
+    configure(&case.evaluators, &case.folder, &case.source, faults)
+}
+
+/// The evaluators of a file; faults that stand in it are collected.
+pub(super) fn configure(
+    specs: &[EvaluatorSpec],
+    folder: &Utf8Path,
+    source: &Arc<Source>,
+    faults: &mut Vec<Fault>,
+) -> Result<Arc<[Evaluator]>, ConfigError> {
     let mut evaluators = Vec::new();
-    for spec in &case.evaluators {
-        match Evaluator::configure(spec, &case.folder) {
+    for spec in specs {
+        match Evaluator::configure(spec, folder) {
             Ok(evaluator) => evaluators.push(evaluator),
-            Err(fault) if Arc::ptr_eq(&spec.source, &case.source) => faults.push(fault),
+            Err(fault) if Arc::ptr_eq(&spec.source, source) => faults.push(fault),
             Err(fault) => return Err(spec.error(vec![fault])),
         }
     }
@@ -55,6 +65,7 @@ impl Task {
             reference: case.reference,
             limits: TaskLimits {
                 timeout: case.timeout,
+                tells_deadline: case.tells_deadline,
                 idle_timeout: case.idle_timeout,
                 output: case.output,
             },
@@ -65,6 +76,7 @@ impl Task {
             },
             install: None,
             evaluators,
+            hooks: case.hooks,
             run_folder: RunFolder {
                 parent: case.workspace_dir,
                 name: case.workspace_name,

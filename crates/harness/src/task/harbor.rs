@@ -15,6 +15,7 @@ use crate::{
         read_prompt_file,
     },
     evaluate::Evaluator,
+    hook::Hooks,
     tree,
 };
 
@@ -69,12 +70,14 @@ pub fn load(
         reference: reference(folder, written.solution.env),
         limits: TaskLimits {
             timeout,
+            tells_deadline: written.metadata.tell_deadline.unwrap_or(false),
             idle_timeout: None,
             output: OutputLimits::default(),
         },
         files: Files::Image(Box::new(environment)),
         install: None,
         evaluators: vec![Evaluator::of_verifier(verifier)].into(),
+        hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: config::absolute(folder),
         config_hash: hash.map_err(|error| ConfigError::unreadable(folder, &error))?,

@@ -44,6 +44,8 @@ pub(super) enum RewardStrategy {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Metadata {
     pub(super) category: Option<Loose>,
+    /// Whether the prompt says when the time is over: a word of ours.
+    pub(super) tell_deadline: Option<bool>,
 }
 
 /// Text, or something else that does not matter.

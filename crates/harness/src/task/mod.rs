@@ -4,6 +4,7 @@
 
 pub mod case;
 mod dockerfile;
+pub mod existing;
 pub mod find;
 pub mod harbor;
 mod harbor_reader;
@@ -16,13 +17,15 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::Readiness;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::recipe::Recipe;
 use crate::{
-    config::{AgentSpec, ConfigError, OutputLimits, PromptSource, Repo, Source},
+    config::{AgentSpec, ConfigError, Fault, OutputLimits, PromptSource, Repo, Source, Span},
     evaluate::Evaluator,
+    hook::Hooks,
 };
 
 /// What is asked and how it is judged.
@@ -50,6 +53,8 @@ pub struct Task {
     pub install: Option<Arc<Install>>,
     /// How the work is judged; at least one.
     pub evaluators: Arc<[Evaluator]>,
+    /// What is done before the agent starts and after the work is judged.
+    pub hooks: Hooks,
     /// Where single runs of it go, when it says so.
     pub run_folder: RunFolder,
     /// The folder that its paths start from.
@@ -70,6 +75,8 @@ pub enum TaskKind {
     Repo,
     /// A youBencha test case.
     Testcase,
+    /// A directory whose work is done already.
+    Directory,
 }
 
 /// What the agent is asked.
@@ -88,6 +95,8 @@ pub enum Reference {
     Branch(String),
     /// A patch file.
     Patch(Utf8PathBuf),
+    /// A folder that holds all files as they should be.
+    Folder(Utf8PathBuf),
     /// A script in a folder of its own.
     Script(Solution),
 }
@@ -106,6 +115,8 @@ pub struct Solution {
 pub struct TaskLimits {
     /// Its time.
     pub timeout: Option<Duration>,
+    /// Whether the prompt says when its time is over.
+    pub tells_deadline: bool,
     /// Its longest silence.
     pub idle_timeout: Option<Duration>,
     /// How much of its output is kept.
@@ -126,6 +137,14 @@ pub enum Files {
     },
     /// What the environment's image holds in its working directory.
     Image(Box<Environment>),
+    /// A directory with work that is done already: it is copied, and never touched.
+    Existing {
+        /// The directory.
+        directory: Utf8PathBuf,
+        /// What its work is compared with: a branch, tag or commit; its HEAD when none is named,
+        /// and nothing when it is no git repository.
+        base: Option<String>,
+    },
 }
 
 /// The container that a task is done in.
@@ -207,6 +226,19 @@ pub struct Healthcheck {
     pub start_interval: Duration,
     /// How many failures in a row mean that it will never be.
     pub retries: u32,
+}
+
+impl From<&Healthcheck> for Readiness {
+    fn from(check: &Healthcheck) -> Readiness {
+        Readiness {
+            argv: ["sh", "-c", &check.command].map(str::to_owned).into(),
+            interval: check.interval,
+            timeout: check.timeout,
+            start_period: check.start_period,
+            start_interval: check.start_interval,
+            retries: check.retries,
+        }
+    }
 }
 
 /// Where the verifier of a Harbor task runs.
@@ -302,7 +334,7 @@ impl Task {
     pub fn environment(&self) -> Option<&Environment> {
         match &self.files {
             Files::Image(environment) => Some(environment),
-            Files::Repo { .. } => None,
+            Files::Repo { .. } | Files::Existing { .. } => None,
         }
     }
 
@@ -316,6 +348,7 @@ impl Task {
         match &self.files {
             Files::Repo { repo, .. } => repo.to_string(),
             Files::Image(_) => self.folder.to_string(),
+            Files::Existing { directory, .. } => directory.to_string(),
         }
     }
 
@@ -323,6 +356,7 @@ impl Task {
     pub fn branch(&self) -> Option<&str> {
         match &self.files {
             Files::Repo { branch, .. } => branch.as_deref(),
+            Files::Existing { base, .. } => base.as_deref(),
             Files::Image(_) => None,
         }
     }
@@ -334,6 +368,12 @@ impl Task {
 
     /// Why it cannot be done without a container.
     pub fn needs_container(&self) -> Option<ConfigError> {
+        if self.evaluators.iter().any(|one| one.image().is_some()) {
+            let message = format!("`validation_image` of {} needs containers", self.name);
+            let fault = Fault::new(Span::default(), message);
+            let fault = fault.with_hint("use `sandbox: docker` or `--sandbox docker`");
+            return Some(self.source.error(vec![fault]));
+        }
         self.environment()
             .and_then(|environment| environment.local.as_ref().err().cloned())
     }

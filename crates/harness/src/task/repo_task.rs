@@ -9,16 +9,22 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{Asks, Files, Install, Reference, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
-    config::{Fault, Node, OutputLimits, PromptSource, Repo, Source, revision_problem},
-    evaluate::{Evaluator, RepoCommand},
+    config::{
+        EvaluatorSpec, Fault, Node, OutputLimits, PromptSource, Repo, Source, Value,
+        revision_problem,
+    },
+    evaluate::{Evaluator, JudgesBy, RepoCommand},
+    hook::Hooks,
 };
 
 /// The prompt, in the repo's root.
 const PROMPT_FILE: &str = "TASK.md";
 /// How long an installation, a build or the tests may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(15);
-/// Keys of scoring that are understood and not there yet.
-const NOT_YET: [&str; 4] = ["lint_cmd", "weights", "green_weights", "rubric"];
+/// What tests and static analysis count when nothing is said, as in Thunderdome.
+const WEIGHTS: (f64, f64) = (0.7, 0.3);
+/// What counts of a new project when nothing is said, as in Thunderdome.
+const GREEN_WEIGHTS: (f64, f64, f64) = (0.385, 0.308, 0.154);
 
 /// A task of a repo, as written in a suite.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -39,19 +45,56 @@ pub(crate) struct RepoEntry {
     validation_tag: Option<String>,
     /// What it belongs to, such as `greenfield/small`.
     category: Option<String>,
-    /// Whether the score is that of a new project. Not there yet.
+    /// Whether it is a new project: the agent's own tests count besides the hidden ones.
     greenfield: Option<bool>,
-    /// The image that judges. Not there yet.
-    #[schemars(with = "Option<String>")]
-    validation_image: Option<IgnoredAny>,
+    /// The image that judges; needs containers.
+    validation_image: Option<String>,
     /// Makes a workspace ready, before the agent and before the tests.
     install_cmd: Option<String>,
     /// Judges the work; exit code 0 is passed.
     test_cmd: String,
     /// Builds the work; run before the tests.
     build_cmd: Option<String>,
+    /// Finds fault with the code; only what it does not find before the work counts.
+    lint_cmd: Option<String>,
+    /// What counts how much in the score.
+    weights: Option<Weights>,
+    /// What counts how much in the score of a new project.
+    green_weights: Option<GreenWeights>,
+    /// Criteria that an agent or a model judges by: `config` of the evaluator `rubric`.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    #[expect(dead_code, reason = "read from the tree, with its places")]
+    rubric: Option<IgnoredAny>,
     /// Time limit of the agent in minutes.
     time_limit_minutes: f64,
+    /// Whether the prompt says when the time is over.
+    tell_deadline: Option<bool>,
+}
+
+/// What counts how much.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Weights {
+    /// `test_cmd`.
+    tests: Option<f64>,
+    /// `lint_cmd` and `build_cmd` together.
+    static_analysis: Option<f64>,
+    /// `rubric`; it is no part of the score when this is left out.
+    rubric: Option<f64>,
+}
+
+/// What counts how much of a new project.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GreenWeights {
+    /// The tests of `validation_tag`.
+    hidden_tests: Option<f64>,
+    /// The agent's own.
+    agent_tests: Option<f64>,
+    /// `lint_cmd` and `build_cmd` together.
+    build_lint: Option<f64>,
+    /// Not there yet.
+    code_metrics: Option<f64>,
 }
 
 /// Read one entry of `tasks`; `folder` is the suite's.
@@ -60,15 +103,7 @@ pub(crate) fn read(
     source: &Arc<Source>,
     folder: &Utf8Path,
 ) -> Result<Task, Vec<Fault>> {
-    let mut entry = entry.clone();
-    let mut faults: Vec<Fault> = NOT_YET
-        .iter()
-        .filter_map(|key| entry.remove(key))
-        .map(|(span, key, _)| {
-            Fault::new(span, format!("`{key}` is not there yet"))
-                .with_hint("remove it: the work is judged by `test_cmd` and `build_cmd`")
-        })
-        .collect();
+    let mut faults = Vec::new();
     let written = match entry.read::<RepoEntry>() {
         Ok(written) => written,
         Err(fault) => {
@@ -76,7 +111,8 @@ pub(crate) fn read(
             return Err(faults);
         }
     };
-    check(&written, &entry, &mut faults);
+    check(&written, entry, &mut faults);
+    let rubric = rubric(&written, entry, source, folder).map_err(|fault| faults.push(fault));
     let repo = Repo::parse(&written.repo, folder).map_err(|problem| {
         faults.push(entry.fault("repo", format!("`repo` cannot be used: {problem}")));
     });
@@ -86,10 +122,50 @@ pub(crate) fn read(
         let message = "`time_limit_minutes` is a number above 0";
         faults.push(entry.fault("time_limit_minutes", message));
     }
-    match (repo, faults.is_empty()) {
-        (Ok(repo), true) => Ok(task(written, repo, limit, source, folder)),
+    match (repo, rubric, faults.is_empty()) {
+        (Ok(repo), Ok(rubric), true) => {
+            let mut task = task(written, repo, limit, source, folder);
+            if let Some(rubric) = rubric {
+                let commands = task.evaluators.iter().cloned();
+                task.evaluators = commands.chain([rubric]).collect();
+            }
+            Ok(task)
+        }
         _ => Err(faults),
     }
+}
+
+/// The judge of a task that has one: a map is its `config`, a list its criteria.
+fn rubric(
+    written: &RepoEntry,
+    entry: &Node,
+    source: &Arc<Source>,
+    folder: &Utf8Path,
+) -> Result<Option<Evaluator>, Fault> {
+    let weight = written.weights.and_then(|it| it.rubric);
+    let Some(node) = entry.get("rubric") else {
+        if weight.is_some_and(|weight| weight != 0.0) {
+            let message = "`rubric` of `weights` has no effect without a `rubric`";
+            return Err(entry.fault("weights", message));
+        }
+        return Ok(None);
+    };
+    let config = match &node.value {
+        Value::List(_) => Node {
+            span: node.span,
+            value: Value::Map(vec![(node.span, "criteria".to_owned(), node.clone())]),
+        },
+        _ => node.clone(),
+    };
+    let spec = EvaluatorSpec {
+        name: "rubric".to_owned(),
+        description: None,
+        weight: Some((weight.unwrap_or(0.0), entry.span_of("weights"))),
+        config,
+        span: entry.key_span_of("rubric"),
+        source: Arc::clone(source),
+    };
+    Evaluator::configure(&spec, folder).map(Some)
 }
 
 fn check(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
@@ -106,20 +182,60 @@ fn check(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
         ("test_cmd", Some(&written.test_cmd)),
         ("install_cmd", written.install_cmd.as_ref()),
         ("build_cmd", written.build_cmd.as_ref()),
+        ("lint_cmd", written.lint_cmd.as_ref()),
+        ("validation_image", written.validation_image.as_ref()),
     ] {
         if value.is_some_and(|value| value.trim().is_empty()) {
             faults.push(entry.fault(key, format!("`{key}` is empty")));
         }
     }
-    if written.greenfield == Some(true) {
-        let message = "`greenfield` is not there yet";
-        let fault = entry.fault("greenfield", message);
-        faults.push(fault.with_hint("remove it: the score of new projects comes with `weights`"));
+    check_weights(written, entry, faults);
+}
+
+/// Weights are numbers from 0 on, of what there is.
+fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
+    let is_green = written.greenfield == Some(true);
+    let mut refuse = |key: &str, message: &str| faults.push(entry.fault(key, message));
+    if is_green && written.validation_tag.is_none() {
+        refuse(
+            "greenfield",
+            "a new project needs hidden tests: `validation_tag`",
+        );
     }
-    if written.validation_image.is_some() {
-        let message = "`validation_image` is not there yet";
-        let fault = entry.fault("validation_image", message);
-        faults.push(fault.with_hint("this needs `--sandbox docker`"));
+    match (is_green, written.weights, written.green_weights) {
+        (true, Some(_), _) => refuse("weights", "`greenfield` goes by `green_weights`"),
+        (false, _, Some(_)) => {
+            refuse(
+                "green_weights",
+                "`green_weights` has no effect without `greenfield`",
+            );
+        }
+        _ => {}
+    }
+    let weights = written.weights;
+    let green = written.green_weights;
+    let numbers = [
+        ("weights", weights.and_then(|it| it.tests)),
+        ("weights", weights.and_then(|it| it.static_analysis)),
+        ("weights", weights.and_then(|it| it.rubric)),
+        ("green_weights", green.and_then(|it| it.hidden_tests)),
+        ("green_weights", green.and_then(|it| it.agent_tests)),
+        ("green_weights", green.and_then(|it| it.build_lint)),
+    ];
+    for (key, number) in numbers {
+        if number.is_some_and(|number| !(number.is_finite() && number >= 0.0)) {
+            refuse(key, "a weight is a number from 0 on");
+        }
+    }
+    let metrics = green.and_then(|it| it.code_metrics);
+    if metrics.is_some_and(|it| it != 0.0) {
+        refuse("green_weights", "`code_metrics` is not there yet");
+    }
+    let is_static = written.lint_cmd.is_some() || written.build_cmd.is_some();
+    let asked = weights.and_then(|it| it.static_analysis);
+    if asked.is_some_and(|it| it > 0.0) && !is_static {
+        let message = "`static_analysis` has no effect without `lint_cmd` or `build_cmd`";
+        refuse("weights", message);
     }
 }
 
@@ -152,6 +268,7 @@ fn task(
         reference: written.reference_tag.map(Reference::Branch),
         limits: TaskLimits {
             timeout: limit,
+            tells_deadline: written.tell_deadline.unwrap_or(false),
             idle_timeout: None,
             output: OutputLimits::default(),
         },
@@ -162,6 +279,7 @@ fn task(
         },
         install: install.map(Arc::new),
         evaluators,
+        hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: folder.to_owned(),
         config_hash: source.hash(),
@@ -169,30 +287,85 @@ fn task(
     }
 }
 
-/// The build and the tests, each in a clean copy of its own.
+/// The build, the linter and the tests, each in a clean copy of its own.
 fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
     let install = written.install_cmd.clone().map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
     });
-    let build = written.build_cmd.as_deref();
-    let first = build.map(|line| {
-        let command = RepoCommand {
-            line,
-            timeout: COMMAND_TIMEOUT,
-            install: install.as_ref(),
-            build: None,
-            hidden_tests: None,
-        };
-        Evaluator::of_repo_command("build_cmd", &command)
-    });
-    let tests = RepoCommand {
-        line: &written.test_cmd,
+    let is_green = written.greenfield == Some(true);
+    let worth = Worth::of(written);
+    let plain = |line, weight| RepoCommand {
+        line,
         timeout: COMMAND_TIMEOUT,
         install: install.as_ref(),
-        build,
-        hidden_tests: written.validation_tag.as_deref(),
+        build: None,
+        hidden_tests: None,
+        image: written.validation_image.as_deref(),
+        weight,
+        judges_by: JudgesBy::ExitCode,
     };
-    let tests = Evaluator::of_repo_command("test_cmd", &tests);
-    first.into_iter().chain([tests]).collect()
+    let mut all = Vec::new();
+    if let Some(line) = &written.build_cmd {
+        let command = plain(line, worth.analysis);
+        all.push(Evaluator::of_repo_command("build_cmd", &command));
+    }
+    if let Some(line) = &written.lint_cmd {
+        let command = RepoCommand {
+            // A new project has no base to compare with.
+            judges_by: if is_green {
+                JudgesBy::ExitCode
+            } else {
+                JudgesBy::NewFindings
+            },
+            ..plain(line, worth.analysis)
+        };
+        all.push(Evaluator::of_repo_command("lint_cmd", &command));
+    }
+    let tests = |weight, hidden_tests| RepoCommand {
+        build: written.build_cmd.as_deref(),
+        hidden_tests,
+        ..plain(&written.test_cmd, weight)
+    };
+    if is_green {
+        let own = tests(worth.own_tests, None);
+        all.push(Evaluator::of_repo_command("agent_tests", &own));
+    }
+    let hidden = tests(worth.tests, written.validation_tag.as_deref());
+    let name = if is_green { "hidden_tests" } else { "test_cmd" };
+    all.push(Evaluator::of_repo_command(name, &hidden));
+    all.into()
+}
+
+/// What each evaluator counts.
+struct Worth {
+    tests: f64,
+    own_tests: f64,
+    /// Shared by all that judge the code without running it.
+    analysis: f64,
+}
+
+impl Worth {
+    fn of(written: &RepoEntry) -> Worth {
+        let lines = [&written.build_cmd, &written.lint_cmd];
+        let shares = lines.iter().filter(|line| line.is_some()).count().max(1) as f64;
+        if written.greenfield == Some(true) {
+            let (hidden, own, analysis) = GREEN_WEIGHTS;
+            let given = written.green_weights;
+            let given = |read: fn(&GreenWeights) -> Option<f64>| given.as_ref().and_then(read);
+            return Worth {
+                tests: given(|it| it.hidden_tests).unwrap_or(hidden),
+                own_tests: given(|it| it.agent_tests).unwrap_or(own),
+                analysis: given(|it| it.build_lint).unwrap_or(analysis) / shares,
+            };
+        }
+        let (tests, analysis) = WEIGHTS;
+        let given = written.weights;
+        let given = |read: fn(&Weights) -> Option<f64>| given.as_ref().and_then(read);
+        Worth {
+            tests: given(|it| it.tests).unwrap_or(tests),
+            own_tests: 0.0,
+            analysis: given(|it| it.static_analysis).unwrap_or(analysis) / shares,
+        }
+    }
 }

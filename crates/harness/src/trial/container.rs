@@ -1,6 +1,9 @@
 //! A trial in a container: its image, what of this machine it sees, and how its files come out.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -14,8 +17,9 @@ use crate::{
     config::{Network, ResourceLimits},
     models,
     outcome::Outcome,
+    packages,
     sandbox::{
-        Access, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
+        Access, DockerRoom, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
     },
     source::Source,
@@ -26,14 +30,28 @@ use crate::{
 
 /// Where the workspace of a repo's task is seen.
 const WORKSPACE: &str = "/workspace";
+/// The socket of agents that connect to their driver.
+pub(super) const CONTROL_SOCKET: &str = "control.sock";
+/// The port in containers from which that is reached.
+pub(super) const CONTROL_INSIDE: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), models::PORT_INSIDE + 1);
 /// Where the agent's HOME is seen.
 pub(super) const HOME: &str = "/proctor/home";
 /// Where the trial's own files are seen.
 const SCRATCH: &str = "/proctor/scratch";
 /// Who the agent is when we are root and the image names nobody.
 const AGENT: u32 = 1000;
-/// How long a program may take to tell its version or its options.
-const ASKED: Duration = Duration::from_secs(20);
+/// How long a program may take to tell its version or its options: the first time its files are
+/// read, on a machine that has much to do.
+const ASKED: Duration = Duration::from_mins(2);
+
+/// A container that was made for a trial, and what the record says about it.
+pub(super) struct Made {
+    room: DockerRoom,
+    reach: Network,
+    user: Option<String>,
+    limits: ResourceLimits,
+}
 
 impl Trial<'_> {
     /// The engine, when the trial runs in a container.
@@ -58,7 +76,8 @@ impl Trial<'_> {
             }) => {
                 let mut said = String::new();
                 let keep = |line: &str| said.push_str(line);
-                let image = docker.build(context, dockerfile, keep).await;
+                let limit = environment.map(|environment| environment.build_timeout);
+                let image = docker.build(context, dockerfile, limit, keep).await;
                 // The log helps those who read it; the image does not depend on it.
                 let _ = fs::write(self.artifacts.join("build.log"), said);
                 (context.to_string(), image)
@@ -86,7 +105,16 @@ impl Trial<'_> {
         Ok(Some(image.map_err(failed)?))
     }
 
-    /// The agent's CLI in the image; what the image lacks is not there.
+    /// The CLI that was installed for the trial, as containers see it.
+    fn package_view(&self) -> Option<View> {
+        self.package.as_ref().map(|package| View {
+            host: package.folder.clone(),
+            inside: packages::INSIDE.into(),
+            access: Access::Shared,
+        })
+    }
+
+    /// The agent's CLI in the image, or the one that was installed for it beside the image.
     pub(super) async fn installed_in(
         &self,
         image: &Image,
@@ -95,33 +123,46 @@ impl Trial<'_> {
         let Some(docker) = self.docker() else {
             return Ok(None);
         };
-        let ask = async {
-            let room = docker.room(RoomSpec::plain(image.clone())).await?;
-            let version = [&[cli.program], cli.version_args].concat();
+        let program: Utf8PathBuf = match &self.package {
+            None => cli.program.into(),
+            Some(package) => Utf8Path::new(packages::INSIDE).join(&package.program),
+        };
+        let ask = Box::pin(async {
+            let mut spec = RoomSpec::plain(image.clone());
+            spec.view.extend(self.package_view());
+            let room = docker.room(spec).await?;
+            let version = [&[program.as_str()], cli.version_args].concat();
             let Some(version) = room.ask(&version, ASKED).await? else {
                 return Ok(None);
             };
-            let help = [&[cli.program], cli.help_args].concat();
+            let version = availability::version_in(&version);
+            if version.is_none() && self.package.is_some() {
+                // The shell that starts it is there, and it is not.
+                return Ok(None);
+            }
+            let help = [&[program.as_str()], cli.help_args].concat();
             let help = room.ask(&help, ASKED).await?.unwrap_or_default();
             room.container.remove().await?;
             Ok(Some(Installed {
-                path: cli.program.into(),
-                version: availability::version_in(&version),
+                path: program.clone(),
+                version,
                 help,
             }))
-        };
-        let found = docker.program(image, cli.program, ask).await;
+        });
+        let wanted = self.plan.package.as_ref();
+        let key = wanted.map_or_else(|| cli.program.to_owned(), ToString::to_string);
+        let found = docker.program(image, key, ask).await;
         found.map_err(failed)
     }
 
     /// Make the container that sees `workspace`, or for a task that brings its own files, one
     /// whose working directory becomes the workspace.
-    pub(super) async fn enter(
-        &mut self,
+    pub(super) async fn make_room(
+        &self,
         image: &Image,
         area: &Area,
         workspace: Option<&Utf8Path>,
-    ) -> Result<(), NotRun> {
+    ) -> Result<Made, NotRun> {
         let docker = self
             .docker()
             .expect("there is an image only with an engine");
@@ -138,6 +179,7 @@ impl Trial<'_> {
                 access: Access::Write,
             },
         ];
+        view.extend(self.package_view());
         view.extend(workspace.map(|path| View {
             host: path.to_owned(),
             inside: WORKSPACE.into(),
@@ -166,24 +208,48 @@ impl Trial<'_> {
                 _ => EngineNetwork::None,
             },
             limits,
-            sockets: self.models.as_ref().map(|_| {
-                let relay = Relay {
-                    listen: ([127, 0, 0, 1], models::PORT_INSIDE).into(),
-                    socket: "/proctor/run/gateway.sock".into(),
-                };
-                (models::sockets(&area.path), vec![relay])
-            }),
+            readiness: environment
+                .and_then(|environment| environment.healthcheck.as_ref())
+                .map(Into::into),
+            sockets: self
+                .ways_out()
+                .map(|relays| (models::sockets(&area.path), relays)),
         });
-        let room = room.await.map_err(failed)?;
+        Ok(Made {
+            room: room.await.map_err(failed)?,
+            reach,
+            user,
+            limits,
+        })
+    }
+
+    /// Work in this container from now on.
+    pub(super) fn enter(&mut self, made: Made) {
         if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
-            reach.as_str().clone_into(&mut record.network);
-            record.user = user;
-            record.limits = limits.into();
-            let by = room.container.disk_limit();
+            made.reach.as_str().clone_into(&mut record.network);
+            record.user = made.user;
+            record.limits = made.limits.into();
+            let by = made.room.container.disk_limit();
             record.disk_limit = by.map(|by| by.as_str().to_owned());
         }
-        self.room = Room::Docker(Box::new(room));
-        Ok(())
+        self.room = Room::Docker(Box::new(made.room));
+    }
+
+    /// The ports of the container that lead to us.
+    fn ways_out(&self) -> Option<Vec<Relay>> {
+        let relay = |listen: SocketAddr, name: &str| Relay {
+            listen,
+            socket: format!("/proctor/run/{name}").into(),
+        };
+        let gateway = SocketAddr::from(([127, 0, 0, 1], models::PORT_INSIDE));
+        let mut relays = Vec::new();
+        if self.models.is_some() {
+            relays.push(relay(gateway, models::SOCKET));
+        }
+        if self.plan.agent.wants_socket() {
+            relays.push(relay(CONTROL_INSIDE, CONTROL_SOCKET));
+        }
+        (!relays.is_empty()).then_some(relays)
     }
 
     /// What the trial may reach: as the suite says, else as the task does.
@@ -210,8 +276,8 @@ impl Trial<'_> {
         format!("{uid}:{uid}")
     }
 
-    /// Hand the trial's folders to whoever works in the container.
-    pub(super) async fn hand_over(&self, area: &Area, workspace: &Utf8Path) -> Result<(), NotRun> {
+    /// Hand these files and folders to whoever works in the container.
+    pub(super) async fn hand_over(&self, all: &[&Utf8Path]) -> Result<(), NotRun> {
         let (SandboxRecord::Docker(record), Room::Docker(room)) =
             (&self.record.sandbox, &self.room)
         else {
@@ -229,8 +295,8 @@ impl Trial<'_> {
         let Some(uid) = uid else {
             return Ok(());
         };
-        for folder in [&area.home, &area.scratch, workspace] {
-            tree::give(folder.as_std_path(), uid)?;
+        for path in all {
+            tree::give(path.as_std_path(), uid)?;
         }
         Ok(())
     }
@@ -253,6 +319,17 @@ impl Trial<'_> {
                     .await
             }
             Room::Local => Ok(()),
+        }
+    }
+
+    /// Begin to remove the container of a repo's task: its files are outside, and judges have
+    /// containers of their own.
+    pub(super) fn dismiss(&self) {
+        let is_local = self.docker().is_some_and(|docker| docker.engine.is_local());
+        if let (true, Room::Docker(room), None) =
+            (is_local, &self.room, self.plan.task.environment())
+        {
+            room.container.dismiss();
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::{Ran, Trial, chain};
 use crate::{
-    evaluate::{Judging, Verdict, VerdictStatus},
+    area::Area,
+    evaluate::{About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
     event::{Phase, RunEvent},
     outcome::Outcome,
     session::LogError,
@@ -33,29 +34,39 @@ impl Trial<'_> {
         }
         self.phase(Phase::Judging);
         let workdir = self.workdir();
+        // A place of its own: build tools look for settings in every folder above.
+        let area = self
+            .change
+            .is_some()
+            .then(|| Area::create(&self.context.host.temp));
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
-            let verdict = match (&self.workspace, &self.change) {
+            let verdict = match (&self.workspace, &self.change, &area) {
                 _ if outcome.is_infrastructure() => {
                     evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
                 }
                 _ if self.context.cancel.is_cancelled() => {
                     evaluator.skipped("not judged: the run was interrupted")
                 }
-                (Some(workspace), Some(change)) => {
+                (Some(workspace), Some(change), Some(Ok(area))) => {
                     let judging = Judging {
                         workspace,
                         change,
                         reference: self.plan.task.reference.as_ref(),
                         artifacts: &self.artifacts,
-                        scratch: &self.private,
+                        evidence: EVIDENCE,
+                        scratch: &area.scratch,
                         sandbox: self.context.sandbox,
                         room: &self.room,
                         workdir: &workdir,
                         environment: self.plan.task.environment(),
                         host: self.context.host,
+                        desk: self.desk(),
                         cancel: self.context.cancel,
                     };
                     evaluator.judge(&judging, number + 1).await
+                }
+                (_, _, Some(Err(error))) => {
+                    evaluator.broken(&format!("there is no place to judge in: {error}"))
                 }
                 _ => evaluator.skipped("not judged: the agent's change is not known"),
             };
@@ -63,10 +74,23 @@ impl Trial<'_> {
             self.record.verdicts.push(verdict);
         }
     }
+
+    /// What judges that are agents or models need.
+    fn desk(&self) -> Desk<'_> {
+        let plan = self.plan;
+        Desk {
+            about: About::of(&plan.task),
+            models: self.context.models,
+            judges: self.context.judges,
+            cache: self.context.cache,
+            run_id: self.context.run_id,
+            label: store::trial_path(&plan.name, &plan.task.name, plan.number),
+        }
+    }
 }
 
 /// The verdict on the trial as a whole. The agent's own failure counts, whatever the evaluators say.
-pub(super) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
+pub(crate) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
     let any = |status| verdicts.iter().any(|verdict| verdict.status == status);
     match outcome {
         Outcome::Interrupted => TrialStatus::Interrupted,

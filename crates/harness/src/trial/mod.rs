@@ -1,6 +1,7 @@
 //! One trial, top to bottom: prepare, run, compare, judge, record.
 
 mod container;
+mod hooks;
 mod judge;
 mod prepare;
 mod run;
@@ -12,21 +13,26 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
+use proctor_gateway::GatewayError;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
-use self::{judge::status, prepare::NotRun};
+pub(crate) use self::judge::status;
+use self::prepare::NotRun;
 use crate::{
     agent::{Launch, LaunchError},
     area::Area,
+    causes::chain,
     config::{ConfigError, PromptFileError},
     event::{Listener, Phase, RunEvent, TrialName},
     host::Host,
     log::{Account, Contender, LogWriter, Times},
     models::{Models, TrialModels},
     outcome::{Ending, Outcome},
+    packages::InstalledPackage,
     plan::TrialPlan,
     sandbox::{Room, Sandbox, docker::EngineError},
+    score::Score,
     session::{Conclusion, Counts, LogError},
     socket::Socket,
     source::SourceError,
@@ -47,6 +53,12 @@ pub struct Context<'a> {
     pub sandbox: &'a Sandbox,
     /// How agents reach models; `None` when they do so by themselves.
     pub models: Option<&'a Models>,
+    /// Variables that the agent gets as they are.
+    pub pass_through: &'a [String],
+    /// The gateway that judges ask models through; `None` when none does.
+    pub judges: Option<&'a Models>,
+    /// Where answers of judges are kept from run to run.
+    pub cache: &'a Utf8Path,
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's own folder in the run's.
@@ -97,6 +109,9 @@ pub enum TrialError {
     /// There is nowhere to run.
     #[error(transparent)]
     Sandbox(EngineError),
+    /// There is no way to the models.
+    #[error("the gateway could not be started")]
+    Gateway(#[from] GatewayError),
     /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
     Folder(StoreError),
@@ -117,17 +132,23 @@ impl TrialError {
             TrialError::NoImage { .. } => {
                 Some("name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
             }
+            TrialError::Folder(error) | TrialError::Store(error) if error.is_full() => {
+                Some("make room; a suite then goes on with --resume".to_owned())
+            }
             TrialError::Folder(_) => {
                 Some("choose a folder that you may write to with `workspace_dir`".to_owned())
             }
-            TrialError::Store(_) => Some("is the disk full?".to_owned()),
             _ => None,
         }
     }
 
     /// Whether the input is to blame, and nothing was run.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, TrialError::Store(_) | TrialError::Sandbox(_))
+        match self {
+            TrialError::Store(_) | TrialError::Sandbox(_) | TrialError::Gateway(_) => false,
+            TrialError::Folder(error) => !error.is_full(),
+            _ => true,
+        }
     }
 }
 
@@ -147,9 +168,10 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             message,
         }) => trial.not_run(outcome, code, message),
     };
+    trial.conclude(&ran);
     trial.judge(&ran).await;
     trial.leave().await;
-    trial.end(&ran)
+    trial.end(&ran).await
 }
 
 fn interrupted() -> NotRun {
@@ -173,6 +195,8 @@ struct Trial<'a> {
     area: Option<Arc<Area>>,
     /// Where its commands run.
     room: Room,
+    /// Its CLI, when that was installed for it.
+    package: Option<InstalledPackage>,
     /// Its way to the models.
     models: Option<TrialModels>,
     workspace: Option<Workspace>,
@@ -229,6 +253,7 @@ impl<'a> Trial<'a> {
             log: Some(LogWriter::new(log)),
             area: None,
             room: Room::Local,
+            package: None,
             models: None,
             workspace: None,
             change: None,
@@ -241,8 +266,28 @@ impl<'a> Trial<'a> {
         (self.context.listener)(&RunEvent::Phase(phase));
     }
 
+    /// Take over what the session came to and finish its log: evaluators may read it.
+    fn conclude(&mut self, ran: &Ran) {
+        let record = &mut self.record;
+        record.usage.clone_from(&ran.conclusion.usage);
+        record.session_id.clone_from(&ran.conclusion.session_id);
+        record.turns = ran.conclusion.turns;
+        record.counts = ran.conclusion.counts;
+        record.agent.model.clone_from(&ran.conclusion.model);
+        if ran.conclusion.version.is_some() {
+            record.agent.version.clone_from(&ran.conclusion.version);
+        }
+        let account = self.account(ran);
+        self.record
+            .errors
+            .splice(0..0, account.errors.iter().cloned());
+        // What cannot be kept is an error in the record; only the record itself must be written.
+        let kept = self.write_log(&account);
+        self.note_lost(kept);
+    }
+
     /// Write everything down and clean up.
-    fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
+    async fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
                 Outcome::Interrupted
@@ -256,32 +301,29 @@ impl<'a> Trial<'a> {
             &record.verdicts,
             self.context.cancel.is_cancelled(),
         );
-        record.usage.clone_from(&ran.conclusion.usage);
-        record.session_id.clone_from(&ran.conclusion.session_id);
-        record.turns = ran.conclusion.turns;
-        record.counts = ran.conclusion.counts;
-        record.agent.model.clone_from(&ran.conclusion.model);
-        if ran.conclusion.version.is_some() {
-            record.agent.version.clone_from(&ran.conclusion.version);
-        }
-        let account = self.account(ran);
-        let exit_code = account.execution.exit_code;
-        self.record
-            .errors
-            .splice(0..0, account.errors.iter().cloned());
-        // What cannot be kept is an error in the record; only the record itself must be written.
-        for kept in [self.write_log(&account), self.keep_workspace()] {
-            self.note_lost(kept);
-        }
+        record.score = Score::of(outcome, record.status, &record.verdicts);
+        let exit_code = self.account(ran).execution.exit_code;
+        let kept = self.keep_workspace();
+        self.note_lost(kept);
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
         record.duration_ms = Some(millis(self.clock.elapsed()));
-        let results = Results::of(record, test_case(self.plan, record), exit_code);
-        let kept = store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results);
-        self.note_lost(kept);
+        let results = self.write_results(exit_code);
+        self.post_evaluation(&results).await;
+        if !self.record.hooks.is_empty() {
+            self.write_results(exit_code);
+        }
         self.write_record()?;
         (self.context.listener)(&RunEvent::TrialEnded(&self.record));
         Ok(self.record)
+    }
+
+    fn write_results(&mut self, exit_code: Option<i32>) -> Results {
+        let test_case = test_case(self.plan, &self.record);
+        let results = Results::of(&self.record, test_case, exit_code);
+        let kept = store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results);
+        self.note_lost(kept);
+        results
     }
 
     fn note_lost(&mut self, kept: Result<(), StoreError>) {
@@ -352,17 +394,6 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
 fn logs_folder(artifacts: &Utf8Path, plan: &TrialPlan) -> Utf8PathBuf {
     artifacts.join(format!("{}-logs", plan.adapter.name()))
 }
@@ -394,12 +425,14 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         trial: plan.number,
         outcome: Outcome::Interrupted,
         status: TrialStatus::Interrupted,
+        score: None,
         agent: store::AgentRecord {
             name: plan.name.clone(),
             kind: plan.adapter.name().to_owned(),
             version: None,
             adapter_version: VERSION.to_owned(),
             program: None,
+            package: plan.package.as_ref().map(ToString::to_string),
             model_requested: plan.agent.model().map(str::to_owned),
             model: None,
             credentials: None,
@@ -429,6 +462,9 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         diff: None,
         sidecar: None,
         verdicts: Vec::new(),
+        hooks: Vec::new(),
+        judged_by: None,
+        history: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),
         host: store::HostRecord::this(),

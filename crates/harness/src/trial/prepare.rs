@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::{Ready, Trial, TrialError, chain, container::HOME};
+use super::{
+    Ready, Trial, TrialError, chain,
+    container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
+};
 use crate::{
-    agent::{Authentication, Installed, LaunchContext, LaunchError},
+    agent::{Authentication, Cli, Installed, LaunchContext},
     area::Area,
     availability,
     config::{Network, PromptSource, read_workspace_prompt},
@@ -20,6 +23,9 @@ use crate::{
     socket::Socket,
     store,
 };
+
+/// The variable that says when the agent's time is over.
+const DEADLINE: &str = "PROCTOR_DEADLINE";
 
 /// Why the agent did not get to run.
 pub(super) enum NotRun {
@@ -56,24 +62,34 @@ impl Trial<'_> {
         let area = Arc::new(Area::create(&self.context.host.temp)?);
         self.area = Some(Arc::clone(&area));
         let image = self.image().await?;
+        if image.is_some() {
+            fs::create_dir_all(models::sockets(&area.path))?;
+        }
         let installed = self.installed(image.as_ref()).await?;
         self.open_models(&area)?;
-        let env = self.environment(&area, image.as_ref())?;
+        let mut env = self.environment(&area, image.as_ref())?;
+        let passed = self.passed_through();
+        if !passed.is_empty() {
+            let names: Vec<&str> = passed.keys().map(String::as_str).collect();
+            let names = names.join(", ");
+            let note = format!("the agent got these variables as they are: {names}");
+            self.record.notes.push(note);
+            env.extend(passed.clone());
+        }
         self.authenticate(installed.as_ref(), &env, &area).await?;
         let path = self.make_workspace(&area, image.as_ref()).await?;
-        let prompt = self.prompt(&path)?;
+        self.pre_execution(&area, &path).await?;
+        let prompt = self.prompt(&path, env.get(DEADLINE))?;
         let reference = self.reference(&area).await?;
         let definitions = self.definitions(&path);
-        let mut socket = None;
-        if self.plan.agent.wants_socket() {
-            if self.docker().is_some() {
-                return Err(self.refused(
-                    "`transport: websocket` does not reach out of a container",
-                    "use `transport: control`",
-                ));
+        let socket = match (self.plan.agent.wants_socket(), self.docker()) {
+            (false, _) => None,
+            (true, None) => Some(Socket::listen().await?),
+            (true, Some(_)) => {
+                let path = models::sockets(&area.path).join(CONTROL_SOCKET);
+                Some(Socket::listen_unix(&path, CONTROL_INSIDE)?)
             }
-            socket = Some(Socket::listen().await?);
-        }
+        };
         let workdir = self.workdir();
         let mut launch = self
             .plan
@@ -98,17 +114,31 @@ impl Trial<'_> {
         if let (Some(all), Some(own)) = (self.context.models, &self.models) {
             all.hide_keys(own, &mut launch.env);
         }
-        for (path, bytes) in &launch.files {
-            let path = self.room.outside(path);
-            fs::create_dir_all(path.parent().unwrap_or(&path))?;
-            fs::write(&path, bytes)?;
+        launch.env.extend(passed);
+        // A workspace may be large: of what was handed over already only what is new is again.
+        let mut fresh = vec![area.home.clone(), area.scratch.clone()];
+        for (file, bytes) in &launch.files {
+            let file = self.room.outside(file);
+            fs::create_dir_all(file.parent().unwrap_or(&file))?;
+            fs::write(&file, bytes)?;
+            let below = file.strip_prefix(&path).ok();
+            fresh.extend(below.and_then(|below| Some(path.join(below.components().next()?))));
         }
-        self.hand_over(&area, &path).await?;
+        let fresh: Vec<&Utf8Path> = fresh.iter().map(Utf8PathBuf::as_path).collect();
+        self.hand_over(&fresh).await?;
         Ok(Ready {
             launch,
             socket,
             workdir,
         })
+    }
+
+    /// What the suite wants agents to get as it is, secret or not.
+    fn passed_through(&self) -> BTreeMap<String, String> {
+        let names = self.context.pass_through.iter();
+        let set =
+            names.filter_map(|name| Some((name.clone(), self.context.host.env.get(name)?.clone())));
+        set.collect()
     }
 
     /// A key of the trial's own for the models, for agents that have any.
@@ -120,48 +150,25 @@ impl Trial<'_> {
         if reach == Network::None {
             return Ok(());
         }
-        let is_remote = self
-            .docker()
-            .is_some_and(|docker| !docker.engine.is_local());
-        if is_remote {
-            return Err(self.refused(
-                "the gateway does not reach the containers of a remote engine",
-                "use `network: open` with `proxy: {gateway: none}`",
-            ));
-        }
         let allow_hosts = match reach {
             Network::Allowlist(hosts) => hosts,
             _ => Vec::new(),
         };
         let sockets = self.docker().map(|_| models::sockets(&area.path));
-        if let Some(folder) = &sockets {
-            fs::create_dir_all(folder)?;
-        }
         let label = store::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
-        let opened = models.open(
-            label.as_str(),
-            &self.artifacts,
-            sockets.as_deref(),
+        let opened = models.open(models::Needs {
+            label: label.as_str(),
+            artifacts: &self.artifacts,
+            sockets: sockets.as_deref(),
             allow_hosts,
-        );
+            temperature: self.plan.agent.gateway_temperature(),
+        });
         self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,
             code: "GATEWAY_FAILED",
             message: chain(&error),
         })?);
         Ok(())
-    }
-
-    /// What is asked for cannot be had here.
-    fn refused(&self, message: &str, hint: &str) -> NotRun {
-        NotRun::Usage(TrialError::Launch {
-            config_file: self.plan.task.config_file().to_owned(),
-            problem: LaunchError {
-                message: message.to_owned(),
-                hint: Some(hint.to_owned()),
-                code: "INVALID_CONFIG",
-            },
-        })
     }
 
     /// Whether the agent is root where it runs.
@@ -180,29 +187,52 @@ impl Trial<'_> {
         let Some(cli) = self.plan.adapter.cli() else {
             return Ok(None);
         };
-        let installed = match image {
-            None => availability::installed(cli, self.context.host).await,
-            Some(image) => self.installed_in(image, cli).await?,
+        let not_installed = |message| NotRun::Infrastructure {
+            outcome: Outcome::NotInstalled,
+            code: cli.not_found_code,
+            message,
+        };
+        let host = self.context.host;
+        if let Some(package) = &self.plan.package {
+            let installed = package.install(host).await;
+            self.package = Some(installed.map_err(|error| not_installed(chain(&error)))?);
+        }
+        let installed = match (image, &self.package) {
+            (None, None) => availability::installed(cli, host).await,
+            (None, Some(own)) => {
+                availability::installed_at(cli, own.folder.join(&own.program), host).await
+            }
+            (Some(image), _) => self.installed_in(image, cli).await?,
         };
         let Some(installed) = installed else {
-            let program = cli.program;
-            return Err(NotRun::Infrastructure {
-                outcome: Outcome::NotInstalled,
-                code: cli.not_found_code,
-                message: match image {
-                    None => format!(
-                        "`{program}` is not installed, or not on PATH; {}",
-                        cli.install_hint
-                    ),
-                    Some(_) => format!(
-                        "`{program}` is not in the image; `proctor image build` makes images that have it"
-                    ),
-                },
-            });
+            return Err(not_installed(self.where_it_is_not(cli, image)));
         };
         self.record.agent.version.clone_from(&installed.version);
         self.record.agent.program = Some(installed.path.to_string());
         Ok(Some(installed))
+    }
+
+    /// What to do about a CLI that is not there.
+    fn where_it_is_not(&self, cli: &Cli, image: Option<&Image>) -> String {
+        let program = cli.program;
+        match (image, &self.plan.package) {
+            (None, _) => format!(
+                "`{program}` is not installed, or not on PATH; {}",
+                cli.install_hint
+            ),
+            (Some(_), Some(package)) => format!(
+                "`{program}` of {package} does not run in the image, which needs a shell and the C library of GNU for it"
+            ),
+            (Some(_), None) => {
+                let version = match cli.npm_package {
+                    Some(_) => "name a `version` to have it installed, or ",
+                    None => "",
+                };
+                format!(
+                    "`{program}` is not in the image; {version}make an image that has it (`proctor image build`)"
+                )
+            }
+        }
     }
 
     /// The environment that the agent gets, its credentials included.
@@ -213,7 +243,12 @@ impl Trial<'_> {
     ) -> Result<BTreeMap<String, String>, NotRun> {
         let host = self.context.host;
         if self.plan.agent.inherits_user() && image.is_none() {
-            return Ok(host.env.clone());
+            let mut env = host.env.clone();
+            env.extend(
+                self.deadline()
+                    .map(|deadline| (DEADLINE.to_owned(), deadline)),
+            );
+            return Ok(env);
         }
         let mut env = match image {
             None => host.clean_env(&area.home),
@@ -229,7 +264,7 @@ impl Trial<'_> {
             env.extend(set.into_iter().filter(|(name, _)| !own(name)));
         }
         if let Some(deadline) = self.deadline() {
-            env.insert("PROCTOR_DEADLINE".to_owned(), deadline);
+            env.insert(DEADLINE.to_owned(), deadline);
         }
         if let (Network::Allowlist(_), Some(models)) = (self.reach(), &self.models) {
             env.extend(models.proxy_env());
@@ -313,8 +348,12 @@ impl Trial<'_> {
         Some(deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 
-    fn prompt(&mut self, workspace: &Utf8Path) -> Result<String, NotRun> {
-        let prompt = match self.plan.agent.prompt() {
+    fn prompt(
+        &mut self,
+        workspace: &Utf8Path,
+        deadline: Option<&String>,
+    ) -> Result<String, NotRun> {
+        let mut prompt = match self.plan.agent.prompt() {
             None => return Ok(String::new()),
             Some(PromptSource::Text(text)) => text.clone(),
             Some(PromptSource::WorkspaceFile(file)) => read_workspace_prompt(workspace, file)
@@ -323,7 +362,17 @@ impl Trial<'_> {
                     problem,
                 })?,
         };
+        // Without the time, which is another for each trial.
         self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
+        if let (true, Some(deadline)) = (self.plan.task.limits.tells_deadline, deadline) {
+            let end = prompt.trim_end().len();
+            prompt.truncate(end);
+            prompt.extend([
+                "\n\nYour time ends at ",
+                deadline,
+                " (UTC): finish before that.\n",
+            ]);
+        }
         fs::write(self.artifacts.join(PROMPT_FILE), &prompt)?;
         Ok(prompt)
     }

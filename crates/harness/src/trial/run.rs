@@ -8,6 +8,8 @@ use crate::{
     agent::Cli,
     drive::{Drive, Driven},
     event::Phase,
+    export::CONTEXT_FILE,
+    models::{GatewayRecord, Models},
     outcome::{EndedBy, Ending, Outcome},
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
@@ -73,6 +75,7 @@ impl Trial<'_> {
         }
         self.close_models(&mut conclusion).await;
         self.bring_workspace_out(&mut conclusion).await;
+        self.dismiss();
         self.read_sidecar(&mut conclusion);
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);
@@ -129,9 +132,26 @@ impl Trial<'_> {
             return;
         };
         let mut record = all.close(own).await;
+        if let Some(context) = record.context.take()
+            && let Err(error) = store::write_json(&self.artifacts.join(CONTEXT_FILE), &context)
+        {
+            self.record.notes.push(chain(&error));
+        }
         match &conclusion.usage {
             None => conclusion.usage = record.usage(),
             Some(usage) => record.compare(usage),
+        }
+        if let Some(failed) = record.last_failure.take()
+            && matches!(conclusion.outcome, Outcome::Timeout | Outcome::AgentError)
+        {
+            conclusion.outcome = failed.outcome;
+            let message = format!(
+                "the agent's last call to a model failed, by the gateway's account: {}",
+                failed.what
+            );
+            conclusion
+                .errors
+                .push(LogError::new("MODEL_CALLS_FAILED", message));
         }
         if let Some(limit) = &record.exhausted
             && conclusion.outcome != Outcome::Completed
@@ -142,7 +162,32 @@ impl Trial<'_> {
                 .errors
                 .push(LogError::new("BUDGET_EXCEEDED", message));
         }
+        self.note_lost_calls(&record, conclusion);
         self.record.gateway = Some(record);
+    }
+
+    /// An agent whose calls led nowhere has not failed: there was no model to work with.
+    fn note_lost_calls(&mut self, record: &GatewayRecord, conclusion: &mut Conclusion) {
+        let missed = record.replay.as_ref().map_or(0, |replay| replay.missed);
+        if missed > 0 && self.context.models.is_some_and(Models::is_strict_replay) {
+            let message = format!("{missed} call(s) are not in the recording that was replayed");
+            if conclusion.outcome == Outcome::Completed {
+                self.record.notes.push(message);
+            } else {
+                conclusion.outcome = Outcome::Sandbox;
+                conclusion
+                    .errors
+                    .push(LogError::new("REPLAY_MISS", message));
+            }
+        }
+        let failed = matches!(conclusion.outcome, Outcome::AgentError | Outcome::GaveUp);
+        if failed && record.calls > 0 && record.calls_unreachable == record.calls {
+            conclusion.outcome = Outcome::Network;
+            let message = "the gateway reached no provider";
+            conclusion
+                .errors
+                .push(LogError::new("PROVIDER_UNREACHABLE", message));
+        }
     }
 
     /// What the container's engine knows: whether memory or disk ran out.

@@ -3,7 +3,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Trial, TrialError, chain, prepare::NotRun};
+use super::{Trial, TrialError, chain, container::Made, prepare::NotRun};
 use crate::{
     agent::ReferenceAt,
     area::Area,
@@ -15,9 +15,16 @@ use crate::{
     outcome::Outcome,
     sandbox::docker::Image,
     source::{Source, SourceError},
+    store,
     task::{Environment, Files, Install, Reference},
     workspace::{Workspace, WorkspaceError},
 };
+
+/// What is checked out of which repo.
+struct Checkout<'a> {
+    repo: &'a Repo,
+    revision: Option<&'a str>,
+}
 
 impl Trial<'_> {
     /// The agent's workspace, ready for it.
@@ -27,55 +34,118 @@ impl Trial<'_> {
         image: Option<&Image>,
     ) -> Result<Utf8PathBuf, NotRun> {
         let task = std::sync::Arc::clone(&self.plan.task);
-        let source = match &task.files {
+        let path = area.path.join("src-modified");
+        let mut made = match &task.files {
             Files::Repo {
                 repo,
                 branch,
                 commit,
             } => {
                 let revision = commit.as_deref().or(branch.as_deref());
-                self.open_repo(repo, revision).await?
-            }
-            Files::Image(environment) => match image {
-                None => self.lay_out(environment)?,
-                Some(image) => {
-                    self.enter(image, area, None).await?;
-                    self.files_of_image().await?
+                let from = Checkout { repo, revision };
+                let room = image.map(|image| Box::pin(self.make_room(image, area, Some(&path))));
+                let (made, room, note) = self.check_out(from, room, &path).await?;
+                self.record.notes.extend(note);
+                if let Some(room) = room {
+                    self.enter(room);
+                    self.hand_over(&[&area.home, &area.scratch, &path]).await?;
                 }
-            },
+                made
+            }
+            Files::Existing { directory, base } => {
+                let host = self.context.host;
+                let base = Source::of_existing(directory, base.as_deref(), host, &self.private);
+                let source = base.await.map_err(|error| self.source_failed(error))?;
+                let made = self.fill(source, &path).await?;
+                made.take_over(directory)?;
+                made
+            }
+            Files::Image(environment) => {
+                let source = match image {
+                    None => self.lay_out(environment)?,
+                    Some(image) => {
+                        let room = self.make_room(image, area, None).await?;
+                        self.enter(room);
+                        self.files_of_image().await?
+                    }
+                };
+                self.fill(source, &path).await?
+            }
         };
-        let path = area.path.join("src-modified");
-        let mut made = Workspace::create(source, self.context.host, &path, &self.private)
-            .await
-            .map_err(|error| workspace_failed(&error))?;
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
-        made.leave_out(self.plan.agent.litter())?;
-        if let (Some(image), Files::Repo { .. }) = (image, &task.files) {
-            self.enter(image, area, Some(&path)).await?;
-            self.hand_over(area, &path).await?;
-        }
         if let Some(install) = &task.install {
             self.install(install, area, &path).await?;
-            let settled = made.settle().await;
-            settled.map_err(|error| workspace_failed(&error))?;
+            self.settle(&mut made).await?;
         }
         self.workspace = Some(made);
         Ok(path)
     }
 
-    async fn open_repo(&mut self, repo: &Repo, revision: Option<&str>) -> Result<Source, NotRun> {
+    /// What is in the workspace now is not the agent's work.
+    pub(super) async fn settle(&self, made: &mut Workspace) -> Result<(), NotRun> {
+        let settled = made.settle().await;
+        settled.map_err(|error| workspace_failed(&error))?;
+        let before = self.record.task.tree.clone().unwrap_or_default();
+        if made.base_tree != before {
+            // The base can be made again from the commit and this.
+            let patch = self.artifacts.join(store::INSTALL_PATCH_FILE);
+            let written = made.write_patch(&before, &made.base_tree, &patch).await;
+            written.map_err(|error| workspace_failed(&error))?;
+        }
+        Ok(())
+    }
+
+    /// The files of a repo's task, and at the same time the container that sees them: neither
+    /// needs the other before the agent starts, unless the engine has to be sent a copy. With
+    /// them comes what is to be noted.
+    async fn check_out(
+        &self,
+        from: Checkout<'_>,
+        room: Option<impl Future<Output = Result<Made, NotRun>>>,
+        path: &Utf8Path,
+    ) -> Result<(Workspace, Option<Made>, Option<String>), NotRun> {
+        fs_err::create_dir(path)?;
+        let files = Box::pin(async {
+            let (source, note) = self.open_repo(from).await?;
+            Ok::<_, NotRun>((self.fill(source, path).await?, note))
+        });
+        let room = Box::pin(async {
+            match room {
+                None => Ok(None),
+                Some(room) => room.await.map(Some),
+            }
+        });
+        let sees_files = self.docker().is_none_or(|docker| docker.engine.is_local());
+        let ((made, note), room) = if sees_files {
+            tokio::try_join!(files, room)?
+        } else {
+            (files.await?, room.await?)
+        };
+        Ok((made, room, note))
+    }
+
+    /// The workspace with the files of `source`.
+    async fn fill(&self, source: Source, path: &Utf8Path) -> Result<Workspace, NotRun> {
+        let made = Workspace::create(source, self.context.host, path, &self.private).await;
+        let made = made.map_err(|error| workspace_failed(&error))?;
+        made.leave_out(self.plan.agent.litter())?;
+        Ok(made)
+    }
+
+    /// The repo of the task, and a note if it has changes that no commit holds.
+    async fn open_repo(&self, from: Checkout<'_>) -> Result<(Source, Option<String>), NotRun> {
+        let Checkout { repo, revision } = from;
         let host = self.context.host;
         let (source, is_dirty) = tokio::join!(
             Source::open(repo, revision, host, &self.private),
             Source::has_uncommitted_changes(repo, revision, host),
         );
-        let source = source.map_err(|error| self.source_failed(error))?;
-        if is_dirty {
-            let note = "the repo has uncommitted changes; the agent started from its last commit";
-            self.record.notes.push(note.to_owned());
-        }
-        Ok(source)
+        let note = "the repo has uncommitted changes; the agent started from its last commit";
+        Ok((
+            source.map_err(|error| self.source_failed(error))?,
+            is_dirty.then(|| note.to_owned()),
+        ))
     }
 
     /// What the task's Dockerfile copies into its working directory.

@@ -88,3 +88,29 @@ fn an_agent_is_the_user_of_the_image_and_has_a_home() {
     );
     assert_eq!(rig.record("ceiling")["status"], "passed");
 }
+
+#[test]
+fn an_image_has_its_entry_point_and_is_ready_before_the_agent_who_is_told_its_deadline() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "shared");
+    // The image it starts from is in no registry: the suite says which one is meant.
+    let dockerfile = "FROM far.example/base:9\nWORKDIR /app\nCOPY files/ ./\nRUN useradd --uid 4321 worker && chown -R worker /app && printf '(sleep 2; id -un > /tmp/up) & exec \"$@\"' > /entry.sh\nUSER worker\nENTRYPOINT [\"sh\", \"/entry.sh\"]\n";
+    fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
+    let toml = "[metadata]\ntell_deadline = true\n[agent]\ntimeout_sec = 60\nuser = \"root\"\n[environment.healthcheck]\ncommand = \"test -s /tmp/up\"\ninterval_sec = 0.2\nretries = 100\n";
+    fs_err::write(folder.join("task.toml"), toml).unwrap();
+    let test =
+        "test \"$(id -un) $(cat /tmp/up)\" = 'root worker' && echo 1 > /logs/verifier/reward.txt\n";
+    fs_err::write(folder.join("tests/test.sh"), test).unwrap();
+    let script = "echo \"$(id -un) $(cat /tmp/up) $PROCTOR_DEADLINE\"; cat";
+    let agents = json!([shell("agent", script)]);
+    let sandbox =
+        json!({"type": "docker", "images": {"far.example/base:9": "proctor-test:debian"}});
+    let more = json!({"tasks": [{"folder": "tasks/greet"}], "sandbox": sandbox});
+    let path = rig.suite(&agents, &more);
+    rig.run(&path, &[]).assert_code(0);
+    let printed = rig.printed("agent");
+    let (first, prompt) = printed.split_once('\n').unwrap();
+    let deadline = first.strip_prefix("root worker ").unwrap();
+    let told = format!("Greet.\n\nYour time ends at {deadline} (UTC): finish before that.\n");
+    assert_eq!(prompt, told);
+}

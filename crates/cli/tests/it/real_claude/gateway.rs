@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{LATEST, Trial, expect};
 
 /// The real key. It must not be found anywhere.
-const CANARY: &str = "sk-ant-canary-0123456789";
+pub(super) const CANARY: &str = "sk-ant-canary-0123456789";
 
 /// Runs Claude Code as the only agent of a suite with these settings; gives the trial's folder.
-fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
+pub(super) fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
     let folder = trial.ctx.root().join("suite");
     fs_err::create_dir_all(&folder).unwrap();
     let case = json!({
@@ -35,6 +35,7 @@ fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
         .chain(args.iter().copied());
     let program = trial.ctx.proctor(args).model(&trial.model);
     program
+        .deadline(std::time::Duration::from_mins(8))
         .env("ANTHROPIC_API_KEY", CANARY)
         .run()
         .assert_code(code);
@@ -42,13 +43,13 @@ fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
     folder.join("results/latest/trials/claude-code/task/trial-1")
 }
 
-fn record(folder: &Utf8PathBuf) -> Value {
+pub(super) fn record(folder: &Utf8PathBuf) -> Value {
     let bytes = fs_err::read(folder.join("artifacts/record.json")).unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
 
 /// Every file below a folder that holds this text.
-fn files_with(folder: &Utf8PathBuf, text: &str) -> Vec<Utf8PathBuf> {
+pub(super) fn files_with(folder: &Utf8PathBuf, text: &str) -> Vec<Utf8PathBuf> {
     let mut found = Vec::new();
     for entry in folder.read_dir_utf8().unwrap().flatten() {
         let path = entry.path().to_owned();
@@ -95,6 +96,17 @@ fn a_trial_is_metered_by_the_gateway_and_never_sees_the_real_key() {
     assert_eq!(files_with(&results, CANARY), Vec::<Utf8PathBuf>::new());
     let calls = fs_err::read_to_string(folder.join("artifacts/calls.ndjson")).unwrap();
     assert!(calls.lines().count() >= 2, "{calls}");
+    // A trajectory tells what only the gateway saw.
+    let args = ["log", "export", folder.as_str(), "--format", "atif"];
+    let exported = trial.ctx.proctor(args).run();
+    exported.assert_code(0);
+    let trajectory: serde_json::Value = serde_json::from_str(&exported.stdout).unwrap();
+    expect(&trajectory, "/steps/0/source", "system");
+    let tools = trajectory["agent"]["tool_definitions"].as_array().unwrap();
+    assert!(
+        tools.iter().any(|tool| tool["function"]["name"] == "Write"),
+        "{tools:#?}"
+    );
 }
 
 #[test]
@@ -157,5 +169,33 @@ fn a_recorded_trial_is_replayed_without_a_model() {
     );
     for part in ["outcome", "turns", "usage", "diff"] {
         assert_eq!(recorded[part], replayed[part], "{part}");
+    }
+}
+
+/// Seed 001's `temperature`: the CLI has no option for it, and the gateway sets it.
+#[test]
+fn a_temperature_is_set_on_the_way_to_the_model() {
+    let Some(trial) = Trial::of(LATEST, llm::says("done")) else {
+        return;
+    };
+    let case = json!({
+        "name": "task",
+        "description": "through the gateway",
+        "repo": trial.ctx.repo().path(),
+        "agent": {"type": "claude-code", "config": {"prompt": "do it", "temperature": 0.25}},
+        "evaluators": [{"name": "git-diff"}],
+        "gateway": {},
+    });
+    let path = trial.ctx.root().join("warm.json");
+    fs_err::write(&path, case.to_string()).unwrap();
+    let program = trial.ctx.proctor(["run", "-c", path.as_str()]);
+    let program = program.model(&trial.model).env("ANTHROPIC_API_KEY", CANARY);
+    program.run().assert_code(0);
+    trial.assert_tidy();
+    let turns = trial.model.turns();
+    assert!(!turns.is_empty());
+    for turn in turns {
+        assert_eq!(turn.body["temperature"], 0.25);
+        assert_eq!(turn.header("x-api-key"), Some(CANARY));
     }
 }

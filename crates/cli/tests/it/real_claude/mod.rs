@@ -3,6 +3,8 @@
 
 mod failures;
 mod gateway;
+mod judge;
+mod litellm;
 mod options;
 mod prompts;
 mod rough;

@@ -36,6 +36,9 @@ const OWN: &[&str] = &[
     "Failed to generate commit message!",
 ];
 
+/// What aider adds to every failure of a server, a cut connection included. Nobody said so.
+const ADVICE: &str = "The API provider's servers are down or overloaded.";
+
 /// Reads one aider process.
 pub(super) struct AiderSession {
     transcript: Transcript,
@@ -193,7 +196,8 @@ impl AiderSession {
 
     fn end_error(&mut self) {
         if let Some(error) = self.error.take() {
-            self.transcript.end = End::Failed(ApiFault::said(error));
+            let error = error.replace(ADVICE, "");
+            self.transcript.end = End::Failed(ApiFault::said(error.trim_end()));
         }
     }
 

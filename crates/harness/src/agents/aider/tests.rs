@@ -52,6 +52,14 @@ fn an_edit_is_read_and_its_usage_comes_from_the_analytics_log() {
     "#);
 }
 
+/// aider's advice is no word of the API: lines are broken at 80 columns.
+#[test]
+fn a_cut_connection_is_not_called_overload_because_aider_says_it_may_be() {
+    let said = "litellm.InternalServerError: InternalServerError: OpenAIException - Connection\nerror.\nThe API provider's servers are down or overloaded.\nRetrying in 0.2 seconds...\n";
+    let shown = read(said, None, ended(EndedBy::WallLimit));
+    assert!(shown.contains("= network"), "{shown}");
+}
+
 #[test]
 fn without_the_log_the_lines_of_all_calls_are_summed() {
     let two = format!("{EDIT}\n{EDIT}");

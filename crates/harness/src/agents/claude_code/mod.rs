@@ -36,6 +36,7 @@ pub struct ClaudeCode;
 
 static CLI: Cli = Cli {
     program: "claude",
+    npm_package: Some("@anthropic-ai/claude-code"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &["auth", "status"],
@@ -130,13 +131,29 @@ impl Agent for Claude {
         self.0.model.as_deref()
     }
 
+    fn wire_model(&self) -> Option<&str> {
+        self.model().filter(|model| model.starts_with("claude-"))
+    }
+
+    fn gateway_temperature(&self) -> Option<f64> {
+        self.0.settings.temperature
+    }
+
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
-        self.0
-            .settings
-            .max_tokens
-            .iter()
-            .map(|tokens| ("max_tokens".to_owned(), json!(tokens)))
-            .collect()
+        let settings = &self.0.settings;
+        [
+            (
+                "max_tokens",
+                settings.max_tokens.map(|tokens| json!(tokens)),
+            ),
+            (
+                "temperature",
+                settings.temperature.map(|value| json!(value)),
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
     }
 
     fn inherits_user(&self) -> bool {

@@ -46,7 +46,7 @@ pub(super) struct Settings {
     /// The longest answer, in tokens.
     #[schemars(range(min = 1, max = 200_000))]
     pub(super) max_tokens: Option<u32>,
-    /// Sampling temperature.
+    /// Sampling temperature; needs the gateway, which sets it.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(super) temperature: Option<f64>,
     /// The most turns.
@@ -383,13 +383,12 @@ impl Faults<'_> {
         if settings.max_turns == Some(0) {
             self.add("max_turns", "`max_turns` is at least 1", None);
         }
-        if let Some(temperature) = settings.temperature {
-            if (0.0..=1.0).contains(&temperature) {
-                // The CLI has no such flag: only a proxy between it and the API can set it.
-                self.add("temperature", "`temperature` is not supported yet: Claude Code has no option for it, and the gateway that can set it is not there", Some("leave it out"));
-            } else {
-                self.add("temperature", "`temperature` is a number from 0 to 1", None);
-            }
+        // The CLI has no such flag: the plan sees to it that there is a gateway, which sets it.
+        if settings
+            .temperature
+            .is_some_and(|temperature| !(0.0..=1.0).contains(&temperature))
+        {
+            self.add("temperature", "`temperature` is a number from 0 to 1", None);
         }
     }
 

@@ -33,6 +33,7 @@ const OPENAI_URL: &str = "OPENAI_BASE_URL";
 
 static CLI: Cli = Cli {
     program: "codex",
+    npm_package: Some("@openai/codex"),
     version_args: &["--version"],
     help_args: &["exec", "--help"],
     auth_args: &[],

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    agents::replay::{self, Recorded, configure, endpoint, exited, show},
+    agents::replay::{self, Recorded, configure, ended, endpoint, exited, show},
     outcome::EndedBy,
 };
 
@@ -59,6 +59,25 @@ fn an_edit_is_read_and_its_usage_comes_from_the_file() {
     assert_eq!(total.input_tokens, Some(1300));
     assert_eq!(total.cache_creation_tokens, Some(100));
     assert_eq!(total.cache_read_tokens, Some(1200));
+}
+
+/// Told to stop in the middle of a call it says goodbye with exit code 0.
+#[test]
+fn a_run_that_was_ended_at_its_limit_is_not_done() {
+    let stdout = r#"
+{"type":"assistant.turn_start","data":{"turnId":"0"}}
+{"type":"model.call_start","data":{"turnId":"0","model":"gpt-fake"}}
+{"type":"agent.interrupted","data":{"activity":"model_call","turn":0}}
+{"type":"abort","data":{"reason":"user_initiated"}}
+{"type":"assistant.turn_end","data":{"turnId":"0"}}
+{"type":"result","sessionId":"s","exitCode":0,"usage":{"sessionDurationMs":37880}}
+"#;
+    assert_snapshot!(read(stdout, "", ended(EndedBy::WallLimit)), @r#"
+    started Some("gpt-fake") None false
+    = timeout
+    ! COPILOT_TIMEOUT: timeout: Copilot was ended before it was done
+    # model Some("gpt-fake") turns Some(1) retries 0 unknown 0 malformed 0 denied 0
+    "#);
 }
 
 #[test]

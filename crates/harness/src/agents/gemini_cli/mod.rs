@@ -32,6 +32,7 @@ const URL: &str = "GOOGLE_GEMINI_BASE_URL";
 
 static CLI: Cli = Cli {
     program: "gemini",
+    npm_package: Some("@google/gemini-cli"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],
@@ -41,7 +42,7 @@ static CLI: Cli = Cli {
     credential_files: &[".gemini/oauth_creds.json", ".gemini/google_accounts.json"],
     shared_caches: &[],
     // It loads itself for two seconds, and for longer on a busy machine.
-    probe_limit: Duration::from_secs(20),
+    probe_limit: Duration::from_mins(1),
     not_found_code: "GEMINI_CLI_NOT_FOUND",
     auth_code: "GEMINI_AUTH_FAILED",
     timeout_code: "GEMINI_TIMEOUT",

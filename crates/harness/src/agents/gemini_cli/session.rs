@@ -213,6 +213,10 @@ pub(in super::super) fn fault(message: &str) -> ApiFault {
             message: text(&json, "/error/message").unwrap_or(first).to_owned(),
         };
     }
+    if first == "terminated" {
+        // All that its HTTP client says when a connection is cut.
+        return ApiFault::said("the connection was cut");
+    }
     let told = first.split_once(' ').and_then(|(status, rest)| {
         let status: u64 = status.parse().ok()?;
         (400..600).contains(&status).then_some((status, rest))

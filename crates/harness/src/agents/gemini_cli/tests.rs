@@ -81,6 +81,8 @@ fn every_failure_has_its_class() {
     let network = (Outcome::Network, "GEMINI_NETWORK");
     check(sample!("500"), RETRIES, exited(244), network);
     check(sample!("no-json"), "", exited(1), network);
+    let cut = r#"{"type":"result","status":"error","error":{"type":"Error","message":"[API Error: terminated]"}}"#;
+    check(cut, "", exited(1), network);
     let overloaded = (Outcome::Overloaded, "GEMINI_OVERLOADED");
     check(sample!("503"), "", exited(247), overloaded);
     let refused = (Outcome::AgentError, "GEMINI_API_ERROR");

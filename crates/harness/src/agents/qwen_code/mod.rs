@@ -30,6 +30,7 @@ pub struct QwenCode;
 
 static CLI: Cli = Cli {
     program: "qwen",
+    npm_package: Some("@qwen-code/qwen-code"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],
@@ -46,7 +47,7 @@ static CLI: Cli = Cli {
     credential_files: &[],
     shared_caches: &[],
     // It loads itself for three seconds, and for longer on a busy machine.
-    probe_limit: Duration::from_secs(20),
+    probe_limit: Duration::from_mins(1),
     not_found_code: "QWEN_CLI_NOT_FOUND",
     auth_code: "QWEN_AUTH_FAILED",
     timeout_code: "QWEN_TIMEOUT",

@@ -16,7 +16,7 @@ fn unknown_keys_are_refused_with_the_nearest() {
     testcase.yaml:10:1: unknown key `zzz`
      10 | zzz: 1
         | ^^^
-    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `expected_source`, `expected`, `reference`, `agent`, `evaluators`, `workspace_dir`, `workspace_name`, `timeout`, `idle_timeout`, `output`
+    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `expected_source`, `expected`, `reference`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `output`, `gateway`
     ");
     assert_snapshot!(refusal(with("  type: claude-code", "  typ: claude-code")), @"
     testcase.yaml:5:3: unknown key `typ`
@@ -105,45 +105,28 @@ fn duplicate_keys_name_both_places() {
 
 #[test]
 fn faults_of_all_sections_come_at_once() {
-    let text = with("type: claude-code", "tipe: x").replace("- git-diff", "- agentic-judge")
-        + "wrong: 1\n";
+    let text =
+        with("type: claude-code", "tipe: x").replace("- git-diff", "- {name: 3}") + "wrong: 1\n";
     assert_snapshot!(refusal(text), @"
     testcase.yaml:5:3: unknown key `tipe`
      5 |   tipe: x
        |   ^^^^
     hint: did you mean `type`?
 
-    testcase.yaml:9:5: `agentic-judge` is not supported yet
-     9 |   - agentic-judge
-       |     ^^^^^^^^^^^^^
-    hint: remove it from `evaluators`
+    testcase.yaml:9:12: expected a string, found the whole number 3
+     9 |   - {name: 3}
+       |            ^
+    hint: put it in quotes
 
     testcase.yaml:10:1: unknown key `wrong`
      10 | wrong: 1
         | ^^^^^
-    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `expected_source`, `expected`, `reference`, `agent`, `evaluators`, `workspace_dir`, `workspace_name`, `timeout`, `idle_timeout`, `output`
+    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `expected_source`, `expected`, `reference`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `output`, `gateway`
     ");
 }
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    assert_snapshot!(refusal(and("pre_execution: []\npost_evaluation: []")), @"
-    testcase.yaml:10:1: `pre_execution` is not supported yet
-     10 | pre_execution: []
-        | ^^^^^^^^^^^^^
-    hint: remove it
-
-    testcase.yaml:11:1: `post_evaluation` is not supported yet
-     11 | post_evaluation: []
-        | ^^^^^^^^^^^^^^^
-    hint: remove it
-    ");
-    assert_snapshot!(refusal(with("- git-diff", "- agentic-judge:style")), @"
-    testcase.yaml:9:5: `agentic-judge:style` is not supported yet
-     9 |   - agentic-judge:style
-       |     ^^^^^^^^^^^^^^^^^^^
-    hint: remove it from `evaluators`
-    ");
     assert_snapshot!(refusal(with("type: claude-code", "backend: gemini")), @"
     testcase.yaml:5:12: the backend `gemini` is not supported yet
      5 |   backend: gemini

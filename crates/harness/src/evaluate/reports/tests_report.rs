@@ -101,6 +101,21 @@ impl TestReport {
         Ok(TestReport { source, tests })
     }
 
+    /// The same with files written from a folder on, so that names are the same in every copy.
+    #[must_use]
+    pub fn relative_to(mut self, folder: &str) -> TestReport {
+        let folder = format!("{}/", folder.trim_end_matches('/'));
+        for test in &mut self.tests {
+            if let Some(inner) = test.group.as_ref().and_then(|it| it.strip_prefix(&folder)) {
+                test.group = Some(inner.to_owned());
+            }
+            if let Some(inner) = test.name.strip_prefix(&folder) {
+                test.name = inner.to_owned();
+            }
+        }
+        self
+    }
+
     /// How many tests became what.
     pub fn counts(&self) -> Counts {
         let count = |status| {
@@ -211,6 +226,17 @@ mod tests {
         assert_eq!(report.status_of("a::x"), Some(Status::Failed));
         assert_eq!(report.status_of("b.x"), Some(Status::Skipped));
         assert_eq!(report.status_of("y"), None);
+    }
+
+    #[test]
+    fn names_do_not_tell_where_the_copy_was() {
+        let report = report(&[("/tmp/copy/src/a.test.js", "adds", Status::Passed)]);
+        let report = report.relative_to("/tmp/copy");
+        assert_eq!(report.tests[0].full_name(), "src/a.test.js::adds");
+        assert_eq!(
+            report.status_of("src/a.test.js::adds"),
+            Some(Status::Passed)
+        );
     }
 
     #[test]

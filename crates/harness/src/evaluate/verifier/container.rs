@@ -8,6 +8,7 @@ use fs_err as fs;
 
 use super::{conclude, copy_without_ignored, make_executable};
 use crate::{
+    config,
     evaluate::{
         Finding, Judging, Place, reward,
         shell::{self, Ran, ShellCommand},
@@ -44,6 +45,7 @@ pub(super) async fn judge(
 ) -> Result<Finding, String> {
     let stage = judging.scratch.join(format!("verifier-{}", place.number));
     lay_out(verifier, &stage).map_err(|error| format!("could not be prepared: {error}"))?;
+    gather(verifier, judging, agents, place).await?;
     let fresh;
     let (room, workdir) = match verifier.mode {
         VerifierMode::Shared => (agents, judging.workdir.to_owned()),
@@ -63,6 +65,37 @@ pub(super) async fn judge(
     let (ran, rewards) = bench.verify(&stage).await?;
     tree::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
     conclude(verifier, &ran, rewards, place)
+}
+
+/// Run what gathers things in the agent's container for the verifier.
+async fn gather(
+    verifier: &Verifier,
+    judging: &Judging<'_>,
+    room: &DockerRoom,
+    place: &Place,
+) -> Result<(), String> {
+    let bench = Bench {
+        verifier,
+        judging,
+        room,
+        logs: judging.artifacts.join(&place.folder),
+        workdir: judging.workdir.to_owned(),
+    };
+    for (number, collect) in verifier.collect.iter().enumerate() {
+        let own = collect.user.as_deref();
+        let user = own.or(room.image.user.as_deref()).unwrap_or("0:0");
+        let name = format!("collect-{}", number + 1);
+        let line = &collect.command;
+        let ran = bench.run(line, Some(user), collect.timeout, &name).await?;
+        let code = ran.code(line)?;
+        if code != 0 {
+            return Err(format!(
+                "`{line}` ended with exit code {code}: {}",
+                ran.last_line
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What goes into the container: `/tests` and the folders below `/logs`.
@@ -86,12 +119,16 @@ async fn separate(
     let Sandbox::Docker(docker) = judging.sandbox else {
         unreachable!("there is a container, so there is an engine");
     };
-    let image = match verifier.environment.as_deref().map(|own| &own.image) {
+    let own = verifier.environment.as_deref();
+    let image = match own.map(|own| &own.image) {
         Some(task::Image::Named(name)) => docker.image(name).await?,
         Some(task::Image::Build {
             context,
             dockerfile,
-        }) => docker.build(context, dockerfile, |_| ()).await?,
+        }) => {
+            let limit = own.map(|own| own.build_timeout);
+            docker.build(context, dockerfile, limit, |_| ()).await?
+        }
         None => agents.image.clone(),
     };
     let room = docker
@@ -101,11 +138,9 @@ async fn separate(
             rights: Rights::Usual {
                 user: verifier.user.clone(),
             },
-            network: match verifier.network {
-                Some(task::Network::Public) => Network::Open,
-                _ => Network::None,
-            },
+            network: network(verifier, judging, docker.execution.network.as_ref()),
             limits: docker.execution.limits,
+            readiness: readiness(verifier.environment.as_deref()),
             sockets: None,
         })
         .await?;
@@ -113,6 +148,26 @@ async fn separate(
     let archive = judging.workdir.as_str().trim_end_matches('/');
     room.replace(files, archive).await?;
     Ok(room)
+}
+
+/// What a separate verifier reaches: as the suite says, else its own task, else as the agent did.
+fn network(verifier: &Verifier, judging: &Judging<'_>, asked: Option<&config::Network>) -> Network {
+    let own = verifier.environment.as_deref();
+    let own = own.and_then(|own| own.network.as_ref());
+    let agents = judging.environment;
+    let agents = agents.and_then(|environment| environment.network.as_ref());
+    let task = verifier.network.as_ref().or(own).or(agents);
+    match (asked, task) {
+        (Some(config::Network::Open), _) | (None, None | Some(task::Network::Public)) => {
+            Network::Open
+        }
+        _ => Network::None,
+    }
+}
+
+/// When the verifier's own environment is ready.
+fn readiness(own: Option<&Environment>) -> Option<proctor_process::Readiness> {
+    own?.healthcheck.as_ref().map(Into::into)
 }
 
 impl Bench<'_> {
@@ -129,6 +184,7 @@ impl Bench<'_> {
         }
         let put = self.room.container.upload(stage.as_std_path(), "/");
         put.await.map_err(text)?;
+        // Root unless the task says otherwise: nothing of the agent's is then out of its reach.
         let user = self.verifier.user.as_deref().unwrap_or("0:0");
         let ran = self
             .run(RUN, Some(user), self.verifier.timeout, "run")

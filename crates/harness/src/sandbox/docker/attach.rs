@@ -21,6 +21,7 @@ const HEADER: usize = 8;
 const BUFFER: usize = 64 * 1024;
 
 pub(super) type Connection = Either<UnixStream, TcpStream>;
+pub(super) type InputHalf = WriteHalf<Connection>;
 
 /// Connects to an engine whose sockets these are.
 async fn connect(address: &Address) -> io::Result<Connection> {
@@ -92,6 +93,12 @@ pub(super) struct Piece {
 impl Piece {
     pub(super) fn len(self) -> usize {
         self.end - self.start
+    }
+
+    /// What is left of it after so many bytes.
+    pub(super) fn rest(self, length: usize) -> Option<Self> {
+        let start = self.start + length;
+        (start < self.end).then_some(Self { start, ..self })
     }
 
     /// Its beginning.

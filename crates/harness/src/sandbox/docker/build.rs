@@ -21,6 +21,8 @@ pub struct BuildSpec {
     pub context: PathBuf,
     /// The Dockerfile, relative to it.
     pub dockerfile: String,
+    /// Images that stand for others in its `FROM` lines.
+    pub images: BTreeMap<String, String>,
     /// Build arguments.
     pub args: BTreeMap<String, String>,
     /// The image's name; the tag is made from what goes in.
@@ -44,9 +46,14 @@ impl Engine {
         let text = text.map_err(|error| {
             EngineError::file("read", &spec.context.join(&spec.dockerfile), &error)
         })?;
-        let bases = self.bases(&text, &spec.args).await?;
+        let own = with_images(&text, &spec.args, &spec.images);
+        let bases = own.as_ref().unwrap_or(&text);
+        let bases = self.bases(bases, &spec.args).await?;
         let hash = move || {
-            let files = Files::find(&context, &dockerfile)?;
+            let mut files = Files::find(&context, &dockerfile)?;
+            if let Some(own) = own {
+                files.replace(dockerfile, own);
+            }
             let mut digest = Sha256::new();
             files.digest(&mut digest)?;
             Ok((files, digest))
@@ -134,9 +141,36 @@ fn tag(spec: &BuildSpec, bases: &[String], mut digest: Sha256) -> String {
 
 /// The images that `FROM` lines name, with build arguments filled in.
 fn bases(dockerfile: &str, args: &BTreeMap<String, String>) -> Vec<String> {
-    let mut values: BTreeMap<String, String> = BTreeMap::new();
     let mut names = Vec::new();
-    for line in dockerfile.lines() {
+    each_base(dockerfile, args, |_, _, name| names.push(name.to_owned()));
+    names
+}
+
+/// The Dockerfile with other images in the place of these; `None` when it names none of them.
+fn with_images(
+    dockerfile: &str,
+    args: &BTreeMap<String, String>,
+    images: &BTreeMap<String, String>,
+) -> Option<String> {
+    let mut lines: Vec<String> = dockerfile.lines().map(str::to_owned).collect();
+    let mut is_changed = false;
+    each_base(dockerfile, args, |line, written, name| {
+        if let Some(image) = images.get(name) {
+            lines[line] = lines[line].replacen(written, image, 1);
+            is_changed = true;
+        }
+    });
+    is_changed.then(|| lines.join("\n") + "\n")
+}
+
+/// Tells each `FROM` line: its number, the image as written, and with build arguments filled in.
+fn each_base(
+    dockerfile: &str,
+    args: &BTreeMap<String, String>,
+    mut tell: impl FnMut(usize, &str, &str),
+) {
+    let mut values: BTreeMap<String, String> = BTreeMap::new();
+    for (number, line) in dockerfile.lines().enumerate() {
         let mut words = line.split_whitespace();
         let instruction = words.next().unwrap_or_default();
         if instruction.eq_ignore_ascii_case("ARG") {
@@ -147,12 +181,12 @@ fn bases(dockerfile: &str, args: &BTreeMap<String, String>) -> Vec<String> {
                     .map_or(default.trim_matches('"'), String::as_str);
                 values.insert(key.to_owned(), value.to_owned());
             }
-        } else if instruction.eq_ignore_ascii_case("FROM") {
-            let name = words.find(|word| !word.starts_with("--"));
-            names.extend(name.map(|name| fill_in(name, &values)));
+        } else if instruction.eq_ignore_ascii_case("FROM")
+            && let Some(name) = words.find(|word| !word.starts_with("--"))
+        {
+            tell(number, name, &fill_in(name, &values));
         }
     }
-    names
 }
 
 /// Replaces `$NAME`, `${NAME}` and `${NAME:-default}`.
@@ -199,6 +233,20 @@ mod tests {
         let args = args.iter();
         let args = args.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         assert_eq!(bases(dockerfile, &args.collect()), expect);
+    }
+
+    #[test]
+    fn other_images_stand_in_for_those_of_from_lines() {
+        let images = [("python:3.12", "local/python"), ("never", "used")];
+        let images = images.map(|(from, to)| (from.to_owned(), to.to_owned()));
+        let images = images.into();
+        let written = "ARG V=3.12\nFROM --platform=linux/amd64 python:${V} AS base\nRUN echo python:3.12\nFROM base\n";
+        let expect = written.replacen("python:${V}", "local/python", 1);
+        assert_eq!(
+            with_images(written, &BTreeMap::new(), &images).as_deref(),
+            Some(expect.as_str())
+        );
+        assert_eq!(with_images("FROM a\n", &BTreeMap::new(), &images), None);
     }
 
     #[test]

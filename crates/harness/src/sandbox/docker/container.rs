@@ -1,21 +1,29 @@
 //! One container: made, filled, started as often as there are jobs for it, and removed on every way out.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
-    CreateContainerOptions, DownloadFromContainerOptions, UploadToContainerOptions,
+    CreateContainerOptions, DownloadFromContainerOptions, StartContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use proctor_process::{Job, JobReport, Limits, REPORT_FILE};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
+use super::carry::WayOut;
+use super::engine::joined;
 use super::spec::{OwnFiles, request};
-use super::{ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, archive};
+use super::{
+    ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, Network, Root, archive,
+    process,
+};
 
 /// The most bytes of a report; more is not ours.
 const LONGEST_REPORT: u64 = 1024 * 1024;
@@ -26,6 +34,8 @@ pub struct Container {
     inner: Arc<Inner>,
 }
 
+type Removal = JoinHandle<Result<(), EngineError>>;
+
 /// What a container and its running process share.
 #[derive(Debug)]
 pub(super) struct Inner {
@@ -35,7 +45,21 @@ pub(super) struct Inner {
     disk: Option<(u64, DiskLimit)>,
     /// Job and report, on local engines.
     files: Option<TempDir>,
+    /// A container with the same volumes that is never started, on engines elsewhere: mounts are filled through it,
+    /// because a container with a read-only root takes no archive that says who owns the top of a volume.
+    holder: Option<String>,
+    /// The container beside it that carries its connections out, on engines elsewhere.
+    carrier: Option<Box<Carrier>>,
     is_removed: AtomicBool,
+    /// A removal that has begun already.
+    removal: Mutex<Option<Removal>>,
+}
+
+/// A container whose network another one shares, and what it carries.
+#[derive(Debug)]
+struct Carrier {
+    _way_out: WayOut,
+    container: Inner,
 }
 
 impl Engine {
@@ -73,40 +97,39 @@ impl Container {
 
     /// Gets everything in a folder of the container into a folder of this machine, which must exist.
     pub async fn download(&self, from: &str, to: &Path) -> Result<(), EngineError> {
-        let contents = format!("{}/.", from.trim_end_matches('/'));
-        let archive = Box::pin(self.inner.get(contents));
-        let unpacked = archive::unpack(archive, to).await?;
-        unpacked.map_err(|error| EngineError::file("unpack into", to, &error))
+        self.inner.download(from, to).await
     }
 
-    /// Brings writable mounts back from an engine that had only copies; elsewhere they are up to date.
-    pub async fn collect(&self) -> Result<(), EngineError> {
-        if self.inner.files.is_some() {
-            return Ok(());
+    /// Begins to remove it while other work goes on; [`remove`](Self::remove) waits for that.
+    pub fn dismiss(&self) {
+        let mut removal = self.inner.removal();
+        if removal.is_none() {
+            let (engine, id) = (self.inner.engine.clone(), self.inner.id.clone());
+            let work = async move { engine.remove_container(&id).await };
+            *removal = Some(self.inner.engine.begin(work));
         }
-        let writable = self.inner.mounts.iter().filter(|mount| !mount.read_only);
-        for mount in writable.filter(|mount| mount.host.is_dir()) {
-            let failed = |error: &io::Error| EngineError::file("replace", &mount.host, error);
-            let beside = mount.host.parent().unwrap_or(Path::new("/"));
-            let fresh = TempDir::with_prefix_in(".collect-", beside);
-            let fresh = fresh.map_err(|error| failed(&error))?;
-            self.download(&mount.inside, fresh.path()).await?;
-            std::fs::remove_dir_all(&mount.host).map_err(|error| failed(&error))?;
-            std::fs::rename(fresh.keep(), &mount.host).map_err(|error| failed(&error))?;
-        }
-        Ok(())
     }
 
     /// Removes it now, with everything in it and whatever runs.
     pub async fn remove(self) -> Result<(), EngineError> {
-        self.inner.engine.remove_container(&self.inner.id).await?;
-        self.inner.is_removed.store(true, Ordering::Relaxed);
+        self.inner.remove().await?;
+        if let Some(carrier) = &self.inner.carrier {
+            carrier.container.remove().await?;
+        }
         Ok(())
     }
 }
 
 impl Inner {
-    async fn make(engine: Engine, spec: ContainerSpec) -> Result<Self, EngineError> {
+    async fn make(engine: Engine, mut spec: ContainerSpec) -> Result<Self, EngineError> {
+        let mut carrier = None;
+        if !engine.is_local()
+            && let Some(sockets) = spec.sockets.take()
+        {
+            let made = Box::pin(Carrier::make(&engine, &spec, &sockets)).await?;
+            spec.network = Network::Named(format!("container:{}", made.container.id));
+            carrier = Some(Box::new(made));
+        }
         let files = if engine.is_local() {
             Some(own_files(engine.scratch())?)
         } else {
@@ -124,6 +147,11 @@ impl Inner {
             },
             None => OwnFiles::Volume,
         };
+        if files.is_none() {
+            for shared in &spec.shared {
+                engine.share(shared, &spec.image).await?;
+            }
+        }
         let quota = spec.disk.filter(|_| engine.has_quotas());
         let (id, quota) = match create(&engine, &spec, &own, quota).await {
             Ok(id) => (id, quota),
@@ -134,21 +162,46 @@ impl Inner {
             Err(error) => return Err(error),
         };
         let by = quota.map_or(DiskLimit::Watched, |_| DiskLimit::Engine);
-        let inner = Self {
+        let mut inner = Self {
             engine,
             id,
             mounts: spec.mounts,
             disk: spec.disk.map(|limit| (limit, by)),
             files,
+            holder: None,
+            carrier,
             is_removed: AtomicBool::new(false),
+            removal: Mutex::default(),
         };
         if inner.files.is_none() {
             inner.fill().await?;
         }
+        if inner.files.is_none() && !inner.mounts.is_empty() {
+            let body = holder(&spec.image, spec.labels, &inner.id);
+            inner.holder = Some(inner.engine.make_container(body).await?);
+        }
         Ok(inner)
     }
 
-    /// Copies binary and mounts into a container whose engine does not see our files.
+    async fn remove(&self) -> Result<(), EngineError> {
+        let begun = self.removal().take();
+        match begun {
+            Some(begun) => joined(begun.await)?,
+            None => self.engine.remove_container(&self.id).await?,
+        }
+        if let Some(holder) = &self.holder {
+            self.engine.remove_container(holder).await?;
+        }
+        self.is_removed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether its connections are carried out by another container.
+    pub(super) fn is_carried(&self) -> bool {
+        self.carrier.is_some()
+    }
+
+    /// Copies our binary into a container whose engine does not see it.
     async fn fill(&self) -> Result<(), EngineError> {
         let binary = self.engine.binary().to_owned();
         let own = archive::pack(move |archive| {
@@ -158,16 +211,49 @@ impl Inner {
             archive.append_data(&mut folder, "job", io::empty())?;
             archive.append_data(&mut header(0, 0o666), "report.json", io::empty())
         });
-        self.put(own, "/proctor").await?;
-        for mount in &self.mounts {
+        self.put(own, "/proctor").await
+    }
+
+    /// Copies mounts into a container whose engine does not see them.
+    pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
+        for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
-                let contents = archive::pack_folder(&mount.host);
-                self.put(contents, &mount.inside).await?;
+                let (folder, inside) = (mount.host.clone(), mount.inside.clone());
+                let contents = archive::pack(move |archive| {
+                    archive.append_dir_all(inside.trim_start_matches('/'), &folder)
+                });
+                let holder = self.holder.as_deref().unwrap_or(&self.id);
+                self.engine.put(holder, contents, "/").await?;
             } else {
                 self.put_file(mount).await?;
             }
         }
         Ok(())
+    }
+
+    /// Brings writable mounts back from an engine that had only copies; elsewhere they are up to date.
+    pub(super) async fn collect(&self) -> Result<(), EngineError> {
+        if self.files.is_some() {
+            return Ok(());
+        }
+        let writable = self.mounts.iter().filter(|mount| !mount.read_only);
+        for mount in writable.filter(|mount| mount.host.is_dir()) {
+            let failed = |error: &io::Error| EngineError::file("replace", &mount.host, error);
+            let beside = mount.host.parent().unwrap_or(Path::new("/"));
+            let fresh = TempDir::with_prefix_in(".collect-", beside);
+            let fresh = fresh.map_err(|error| failed(&error))?;
+            self.download(&mount.inside, fresh.path()).await?;
+            std::fs::remove_dir_all(&mount.host).map_err(|error| failed(&error))?;
+            std::fs::rename(fresh.keep(), &mount.host).map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+
+    async fn download(&self, from: &str, to: &Path) -> Result<(), EngineError> {
+        let contents = format!("{}/.", from.trim_end_matches('/'));
+        let archive = Box::pin(self.get(contents));
+        let unpacked = archive::unpack(archive, to).await?;
+        unpacked.map_err(|error| EngineError::file("unpack into", to, &error))
     }
 
     async fn put_file(&self, mount: &Mount) -> Result<(), EngineError> {
@@ -218,6 +304,10 @@ impl Inner {
         Ok(serde_json::from_slice(&bytes).ok())
     }
 
+    fn removal(&self) -> std::sync::MutexGuard<'_, Option<Removal>> {
+        self.removal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The limit that we have to watch ourselves.
     pub(super) fn watched_disk(&self) -> Option<u64> {
         let (limit, by) = self.disk?;
@@ -243,15 +333,7 @@ impl Inner {
         archive: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
         to: &str,
     ) -> Result<(), EngineError> {
-        let options = UploadToContainerOptions {
-            path: to.to_owned(),
-            ..Default::default()
-        };
-        let body = bollard::body_try_stream(archive);
-        let docker = self.engine.docker();
-        let done = docker.upload_to_container(&self.id, Some(options), body);
-        done.await
-            .map_err(|error| EngineError::of(&format!("put files into {to}"), error))
+        self.engine.put(&self.id, archive, to).await
     }
 
     fn get(&self, from: String) -> impl Stream<Item = Result<Bytes, EngineError>> {
@@ -265,16 +347,57 @@ impl Inner {
     }
 }
 
+impl Carrier {
+    /// A container of the same image and network as `spec` that carries its relays to sockets in this folder.
+    async fn make(
+        engine: &Engine,
+        spec: &ContainerSpec,
+        sockets: &Path,
+    ) -> Result<Self, EngineError> {
+        let own = ContainerSpec {
+            labels: spec.labels.clone(),
+            user: Some("65534:65534".to_owned()),
+            root: Root::ReadOnly,
+            network: spec.network.clone(),
+            carries: spec
+                .relays
+                .iter()
+                .map(|relay| relay.listen.port())
+                .collect(),
+            ..ContainerSpec::new(spec.image.clone())
+        };
+        let container = Inner::make(engine.clone(), own).await?;
+        let attached = process::connect(&container).await?;
+        let docker = engine.docker();
+        let started = docker.start_container(&container.id, None::<StartContainerOptions>);
+        let started = started.await;
+        started.map_err(|error| EngineError::of("start a container", error))?;
+        let names = spec
+            .relays
+            .iter()
+            .filter_map(|relay| relay.socket.file_name());
+        let sockets = names.map(|name| sockets.join(name)).collect();
+        Ok(Self {
+            _way_out: WayOut::open(engine, attached, sockets).await?,
+            container,
+        })
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         if *self.is_removed.get_mut() {
             return;
         }
         let (engine, id) = (self.engine.clone(), std::mem::take(&mut self.id));
+        let holder = self.holder.take();
         let files = self.files.take();
         self.engine.later(async move {
             // The sweep of a later run finds what could not be removed.
             let _ = engine.remove_container(&id).await;
+            if let Some(holder) = holder {
+                let _ = engine.remove_container(&holder).await;
+            }
             drop(files);
         });
     }
@@ -302,6 +425,21 @@ async fn create(
             },
             other => other,
         }),
+    }
+}
+
+/// A container with the volumes of another one, for their files only.
+fn holder(image: &str, labels: BTreeMap<String, String>, of: &str) -> ContainerCreateBody {
+    ContainerCreateBody {
+        image: Some(image.to_owned()),
+        cmd: Some(vec!["/none".to_owned()]),
+        labels: Some(labels.into_iter().collect()),
+        host_config: Some(HostConfig {
+            volumes_from: Some(vec![of.to_owned()]),
+            network_mode: Some("none".to_owned()),
+            ..Default::default()
+        }),
+        ..Default::default()
     }
 }
 

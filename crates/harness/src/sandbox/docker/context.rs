@@ -14,6 +14,8 @@ pub(super) struct Files {
     root: PathBuf,
     /// Relative to the root, with `/` between parts.
     paths: Vec<String>,
+    /// A file with another text than on disk.
+    replaced: Option<(String, String)>,
 }
 
 impl Files {
@@ -50,7 +52,19 @@ impl Files {
         Ok(Self {
             root: root.to_owned(),
             paths,
+            replaced: None,
         })
+    }
+
+    /// Puts a text in the place of what is in a file.
+    pub(super) fn replace(&mut self, path: String, text: String) {
+        self.replaced = Some((path, text));
+    }
+
+    /// The text that stands in the place of this file's.
+    fn other_text(&self, path: &str) -> Option<&str> {
+        let (replaced, text) = self.replaced.as_ref()?;
+        (replaced == path).then_some(text)
     }
 
     /// A digest of names, modes and contents; times do not matter.
@@ -63,6 +77,8 @@ impl Files {
             if data.is_symlink() {
                 let target = std::fs::read_link(&full)?;
                 into.update(target.as_os_str().as_encoded_bytes());
+            } else if let Some(text) = self.other_text(path) {
+                into.update(text.as_bytes());
             } else if data.is_file() {
                 into.update(data.len().to_le_bytes());
                 let mut file = std::fs::File::open(&full)?;
@@ -92,6 +108,9 @@ impl Files {
             } else if data.is_dir() {
                 header.set_size(0);
                 archive.append_data(&mut header, path, io::empty())?;
+            } else if let Some(text) = self.other_text(path) {
+                header.set_size(text.len() as u64);
+                archive.append_data(&mut header, path, text.as_bytes())?;
             } else if data.is_file() {
                 archive.append_data(&mut header, path, std::fs::File::open(&full)?)?;
             }

@@ -1,9 +1,10 @@
 //! A Docker engine: how it is reached, what it can do, and what is left there of runs that are dead.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bollard::query_parameters::{
     ListContainersOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions,
@@ -11,6 +12,8 @@ use bollard::query_parameters::{
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use proctor_process::Supervisor;
+use tokio::sync::Mutex;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::TaskTracker;
 
 use super::binary::Binary;
@@ -54,7 +57,11 @@ struct Shared {
     binary: Binary,
     scratch: PathBuf,
     tasks: TaskTracker,
+    /// Volumes that are known to hold what they are to hold.
+    filled: Mutex<BTreeSet<String>>,
     has_quotas: bool,
+    /// Whether something could not be removed.
+    has_lost: AtomicBool,
     _tunnel: Option<Tunnel>,
 }
 
@@ -110,6 +117,7 @@ impl Engine {
         let info = docker.info().await.map_err(unreachable)?;
         Ok(Self {
             shared: Arc::new(Shared {
+                filled: Mutex::default(),
                 has_quotas: has_quotas(&info),
                 docker,
                 address: options.address.clone(),
@@ -117,6 +125,7 @@ impl Engine {
                 binary,
                 scratch: options.scratch.clone(),
                 tasks,
+                has_lost: AtomicBool::new(false),
                 _tunnel: tunnel,
             }),
         })
@@ -199,13 +208,27 @@ impl Engine {
             v: true,
             link: false,
         };
-        match self.docker().remove_container(id, Some(options)).await {
+        let removed = match self.docker().remove_container(id, Some(options)).await {
             // Somebody else is at it already.
             Err(bollard::errors::Error::DockerResponseServerError {
                 status_code: 409, ..
             }) => Ok(()),
             removed => missing_is_fine(removed),
+        };
+        if removed.is_err() {
+            self.shared.has_lost.store(true, Ordering::Relaxed);
         }
+        removed
+    }
+
+    /// Whether something could not be removed, as when the engine was away for a while. A sweep finds it.
+    pub fn has_lost(&self) -> bool {
+        self.shared.has_lost.load(Ordering::Relaxed)
+    }
+
+    /// The names of volumes that were filled, to be held while one is.
+    pub(super) fn filled(&self) -> &Mutex<BTreeSet<String>> {
+        &self.shared.filled
     }
 
     pub(super) fn docker(&self) -> &Docker {
@@ -235,8 +258,15 @@ impl Engine {
         &self,
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let done = self.shared.tasks.spawn(work).await;
-        done.unwrap_or_else(|error| Err(EngineError::gone("work", error.to_string())))
+        joined(self.begin(work).await)
+    }
+
+    /// Begins something that is done to its end even if nobody waits for it.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> JoinHandle<Result<T, EngineError>> {
+        self.shared.tasks.spawn(work)
     }
 
     /// Does something that nobody waits for now, but [`close`](Self::close) does.
@@ -245,6 +275,11 @@ impl Engine {
             self.shared.tasks.spawn(work);
         }
     }
+}
+
+/// What came of work that was begun.
+pub(super) fn joined<T>(done: Result<Result<T, EngineError>, JoinError>) -> Result<T, EngineError> {
+    done.unwrap_or_else(|error| Err(EngineError::gone("work", error.to_string())))
 }
 
 fn missing_is_fine(done: Result<(), bollard::errors::Error>) -> Result<(), EngineError> {

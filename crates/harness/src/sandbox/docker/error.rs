@@ -5,6 +5,8 @@ use std::path::Path;
 
 use proctor_process::JobFailure;
 
+use crate::causes::chain;
+
 /// Why an engine did not do what it was asked to. Sources are kept as text, so that an error can be told again.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum EngineError {
@@ -130,18 +132,4 @@ impl EngineError {
             reason: error.to_string(),
         }
     }
-}
-
-/// An error with its causes: the outer ones of hyper say nothing.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
 }

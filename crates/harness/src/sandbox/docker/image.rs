@@ -1,9 +1,12 @@
 //! Images that an engine has.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use bollard::models::ImageInspect;
+use bollard::models::{HealthConfig, ImageInspect};
 use bollard::query_parameters::TagImageOptions;
+
+use proctor_process::Readiness;
 
 use super::{Engine, EngineError};
 
@@ -24,6 +27,8 @@ pub struct Image {
     pub entrypoint: Vec<String>,
     /// Its command.
     pub cmd: Vec<String>,
+    /// What tells that a container of it is ready.
+    pub healthcheck: Option<Readiness>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
@@ -70,7 +75,37 @@ impl Image {
             user: text(config.user),
             entrypoint: config.entrypoint.unwrap_or_default(),
             cmd: config.cmd.unwrap_or_default(),
+            healthcheck: config.healthcheck.and_then(readiness),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
         }
     }
+}
+
+/// What an image's `HEALTHCHECK` says; engines have these values for what it leaves out.
+fn readiness(check: HealthConfig) -> Option<Readiness> {
+    let mut test = check.test?.into_iter();
+    let argv: Vec<String> = match test.next()?.as_str() {
+        "CMD" => test.collect(),
+        "CMD-SHELL" => ["sh", "-c"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(test)
+            .collect(),
+        _ => return None,
+    };
+    let nanos = |value: Option<i64>, other: u64| {
+        let value = value.and_then(|nanos| u64::try_from(nanos).ok());
+        let value = value.filter(|nanos| *nanos > 0);
+        value.map_or(Duration::from_secs(other), Duration::from_nanos)
+    };
+    let retries = check.retries.and_then(|retries| retries.try_into().ok());
+    (!argv.is_empty()).then(|| Readiness {
+        argv,
+        // The engine waits before the first try; we try at once, and then more often.
+        interval: nanos(check.interval, 30).min(Duration::from_secs(5)),
+        timeout: nanos(check.timeout, 30),
+        start_period: nanos(check.start_period, 0),
+        start_interval: Duration::from_secs(1),
+        retries: retries.filter(|retries| *retries > 0).unwrap_or(3),
+    })
 }

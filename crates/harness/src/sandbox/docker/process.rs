@@ -54,7 +54,7 @@ pub struct ContainerProcess {
 }
 
 type Output = attach::Demultiplexer<tokio::io::ReadHalf<attach::Connection>>;
-type InputHalf = tokio::io::WriteHalf<attach::Connection>;
+type InputHalf = attach::InputHalf;
 
 /// The end that we asked for.
 #[derive(Clone, Copy, Debug)]
@@ -87,11 +87,22 @@ impl ContainerProcess {
     pub(super) async fn start(
         container: Arc<Inner>,
         mut job: Job,
-        limits: Limits,
+        mut limits: Limits,
     ) -> Result<Self, EngineError> {
         job.wall = limits.wall.map(|wall| wall + ORPHANED);
+        if let Some(readiness) = &job.readiness {
+            // The job's time begins when the container is ready, which only shows inside.
+            job.wall = limits.wall;
+            limits.wall = limits
+                .wall
+                .map(|wall| wall + readiness.longest() + ORPHANED);
+        }
         job.term_grace = limits.term_grace;
         job.leak_grace = limits.leak_grace;
+        if container.is_carried() {
+            job.relays.clear();
+        }
+        container.bring_in().await?;
         container.write_job(&job).await?;
         let Attached { output, input } = connect(&container).await?;
         let docker = container.engine.docker();
@@ -339,6 +350,7 @@ impl ContainerProcess {
         if let Some(failure) = report.failure {
             return Err(failure.into());
         }
+        self.container.collect().await?;
         if report.ended_by == Some(InitEnd::Signal) && self.ending.is_none() {
             let reason = "the container was stopped by somebody else";
             return Err(EngineError::gone("run a container", reason));
@@ -402,7 +414,7 @@ impl Drop for ContainerProcess {
     }
 }
 
-async fn connect(container: &Inner) -> Result<Attached, EngineError> {
+pub(super) async fn connect(container: &Inner) -> Result<Attached, EngineError> {
     let engine = &container.engine;
     let version = engine.docker().client_version();
     let prefix = format!("/v{}.{}", version.major_version, version.minor_version);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use bollard::models::{
     ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount as EngineMount, MountType,
 };
-use proctor_process::INIT;
+use proctor_process::{INIT, Relay};
+
+use super::CARRY;
 
 /// A container to make.
 #[derive(Clone, Debug)]
@@ -17,9 +19,16 @@ pub struct ContainerSpec {
     pub labels: BTreeMap<String, String>,
     /// Folders and files of this machine.
     pub mounts: Vec<Mount>,
+    /// Folders that never change and are only read. Remote engines get one copy for all containers, in a volume that
+    /// is named after the folder and stays.
+    pub shared: Vec<Mount>,
     /// A folder of sockets for [relays](proctor_process::Relay), seen inside as `/proctor/run`. Whoever the container
-    /// runs as must be allowed to write to them. Local engines only.
+    /// runs as must be allowed to write to them.
     pub sockets: Option<PathBuf>,
+    /// The relays that jobs will have, for engines that see no sockets of this machine.
+    pub relays: Vec<Relay>,
+    /// Loopback ports to carry connections out from, instead of running jobs.
+    pub carries: Vec<u16>,
     /// Who everything runs as, as images write it; root if `None`.
     pub user: Option<String>,
     /// What its processes may do.
@@ -47,7 +56,10 @@ impl ContainerSpec {
             image: image.into(),
             labels: BTreeMap::new(),
             mounts: Vec::new(),
+            shared: Vec::new(),
             sockets: None,
+            relays: Vec::new(),
+            carries: Vec::new(),
             user: None,
             hardening: Hardening::Hardened,
             root: Root::Writable,
@@ -61,8 +73,8 @@ impl ContainerSpec {
     }
 }
 
-/// A folder or file of this machine, seen inside. Remote engines get a copy, which
-/// [`Container::collect`](super::Container::collect) brings back.
+/// A folder or file of this machine, seen inside. Remote engines get a copy before each job, and what can be written
+/// comes back after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Where it is here.
@@ -107,7 +119,8 @@ pub enum Network {
     None,
     /// Whatever the engine lets containers reach by itself.
     Open,
-    /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork).
+    /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork), or that of another container,
+    /// as `container:ID`.
     Named(String),
 }
 
@@ -132,7 +145,7 @@ pub(super) fn request(
     ContainerCreateBody {
         image: Some(spec.image.clone()),
         entrypoint: Some(vec!["/proctor/proctor".to_owned()]),
-        cmd: Some(vec![INIT.to_owned()]),
+        cmd: Some(command(spec)),
         user: Some(spec.user.clone().unwrap_or_else(|| "0:0".to_owned())),
         working_dir: Some("/".to_owned()),
         labels: Some(spec.labels.clone().into_iter().collect()),
@@ -150,6 +163,15 @@ pub(super) fn request(
         host_config: Some(host_config(spec, own, quota)),
         ..Default::default()
     }
+}
+
+/// What our binary is to be.
+fn command(spec: &ContainerSpec) -> Vec<String> {
+    if spec.carries.is_empty() {
+        return vec![INIT.to_owned()];
+    }
+    let ports = spec.carries.iter().map(ToString::to_string);
+    std::iter::once(CARRY.to_owned()).chain(ports).collect()
 }
 
 fn host_config(spec: &ContainerSpec, own: &OwnFiles<'_>, quota: Option<u64>) -> HostConfig {
@@ -213,12 +235,18 @@ fn mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
             ];
             let sockets = spec.sockets.iter();
             all.extend(sockets.map(|folder| own(folder, "/proctor/run", true)));
-            all.iter().chain(&spec.mounts).map(bind).collect()
+            let all = all.iter().chain(&spec.mounts).chain(&spec.shared);
+            all.map(bind).collect()
         }
         OwnFiles::Volume => {
             let folders = spec.mounts.iter().filter(|mount| mount.host.is_dir());
             let mut mounts = vec![volume("/proctor")];
             mounts.extend(folders.map(|mount| volume(&mount.inside)));
+            mounts.extend(spec.shared.iter().map(|mount| EngineMount {
+                source: Some(volume_name(mount)),
+                read_only: Some(true),
+                ..volume(&mount.inside)
+            }));
             mounts
         }
     }
@@ -232,6 +260,17 @@ fn bind(mount: &Mount) -> EngineMount {
         read_only: Some(mount.read_only),
         ..Default::default()
     }
+}
+
+/// The volume that holds a shared folder on engines elsewhere.
+pub(super) fn volume_name(shared: &Mount) -> String {
+    let name = shared.host.file_name().unwrap_or_default();
+    let plain = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || c == '.' => c,
+        _ => '-',
+    };
+    let name: String = name.to_string_lossy().chars().map(plain).collect();
+    format!("proctor-{name}")
 }
 
 /// A volume without a name, which goes with its container.

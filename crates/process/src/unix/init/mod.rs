@@ -2,6 +2,7 @@
 //! everybody when asked, and leaves a report. With its exit the kernel ends whatever else is in the container.
 
 mod cgroup;
+mod ready;
 mod relay;
 mod start;
 mod user;

@@ -13,6 +13,7 @@ use rustix::process::{Pid, ioctl_tiocsctty, setsid};
 
 use super::super::pty::{self, Pty};
 use super::super::{find, signals};
+use super::ready;
 use super::user::{self, User};
 use crate::{Error, Job, JobFailure, JobInput};
 
@@ -51,8 +52,12 @@ pub(super) fn start(job: &Job) -> Result<Started, JobFailure> {
         None => OwnTerminal::None,
     };
     enter(&mut main, user, own);
-    let service = job.service.as_ref().map(|argv| start_service(job, argv));
+    let service = job.service.as_ref();
+    let service = service.map(|service| spawn(beside(job, &service.argv)?).map_err(failed));
     let service = service.transpose()?;
+    if let Some(readiness) = &job.readiness {
+        ready::wait(readiness, || beside(job, &readiness.argv))?;
+    }
     let main = spawn(main).map_err(failed)?;
     let terminal = pty.map(|pty| TerminalCopy::start(pty.controller));
     Ok(Started {
@@ -62,16 +67,18 @@ pub(super) fn start(job: &Job) -> Result<Started, JobFailure> {
     })
 }
 
-fn start_service(job: &Job, argv: &[String]) -> Result<Pid, JobFailure> {
-    let user = job.user.as_deref().map(user::find).transpose()?;
+/// A command that runs beside the job, as whoever runs the service; its streams lead nowhere.
+fn beside(job: &Job, argv: &[String]) -> Result<Command, JobFailure> {
+    let user = job
+        .service
+        .as_ref()
+        .map_or(&job.user, |service| &service.user);
+    let user = user.as_deref().map(user::find).transpose()?;
     let mut command = prepare(job, argv, user.as_ref())?;
     command.stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     enter(&mut command, user, OwnTerminal::None);
-    spawn(command).map_err(|source| JobFailure::Start {
-        program: argv.first().cloned().unwrap_or_default(),
-        reason: source.to_string(),
-    })
+    Ok(command)
 }
 
 fn spawn(mut command: Command) -> io::Result<Pid> {

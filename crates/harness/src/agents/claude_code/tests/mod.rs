@@ -43,6 +43,7 @@ fn json_of(output: impl AsRef<[u8]>, exit_code: Option<i32>) -> Vec<u8> {
             model: Some("configured"),
             ..Contender::default()
         },
+        ..Recording::default()
     };
     let session = Box::new(ClaudeSession::new(Form::Auto, AfterResult::EndSoon));
     let mut json = Vec::new();

@@ -1,0 +1,219 @@
+//! `proctor gateway`: the gateway alone, until a signal ends it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    io::Write as _,
+    os::unix::fs::PermissionsExt,
+};
+
+use camino::Utf8PathBuf;
+use fs_err::{self as fs, os::unix::fs::OpenOptionsExt as _};
+
+use proctor_gateway::Setting;
+use proctor_harness::{
+    alone::{self, AloneGateway},
+    config::{GatewaySettings, Gateways, add_env_file, load_gateways},
+    host::Host,
+    models::{GatewayRecord, providers},
+};
+use serde_json::json;
+
+use super::{models, run::StopSignals};
+use crate::{
+    args::{GatewayArgs, RuleArgs},
+    error::{CliError, Exit},
+    host, ui,
+};
+
+pub fn gateway(args: &GatewayArgs) -> Result<Exit, CliError> {
+    let mut host = host::host()?;
+    if let Some(file) = &args.env_file {
+        let file = host.cwd.join(file);
+        add_env_file(&mut host.env, &file).map_err(|error| CliError::Config(vec![error]))?;
+    }
+    let gateways = gateways(args, &host)?;
+    if !alone::has_answers(&gateways.common, &host.env) {
+        return Err(CliError::NobodyToAsk);
+    }
+    let log = args.log.as_ref().map(|file| host.cwd.join(file));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        // Before anything is shown: whoever reads it may send a signal at once.
+        let mut signals = StopSignals::listen()?;
+        let running = AloneGateway::start(&gateways, &host.env, args.listen, log.as_deref())?;
+        let keys_file = args.keys_file.as_ref().map(|file| host.cwd.join(file));
+        let keys_file = keys_file.map(|file| KeysFile::write(file, &running));
+        let _keys_file = keys_file.transpose()?;
+        greet(args, &running, &host.env)?;
+        signals.next().await;
+        let records = running.stop().await;
+        sum_up(args, &records)?;
+        Ok(Exit::Success)
+    })
+}
+
+/// What all keys and each of them may do: by the file, then by the options.
+fn gateways(args: &GatewayArgs, host: &Host) -> Result<Gateways, CliError> {
+    let settings = super::settings(host)?;
+    let mut gateways = match &args.config {
+        None => Gateways::default(),
+        Some(file) => load_gateways(&host.cwd.join(file), &host.env, &settings)
+            .map_err(|error| CliError::Config(vec![error]))?,
+    };
+    let overrides = models::overrides(&args.models, host)?;
+    let mut common = Some(gateways.common);
+    overrides.apply(&mut common, &settings);
+    gateways.common = common.unwrap_or_default();
+    let mut names = args.key_name.clone();
+    if names.is_empty() && gateways.keys.is_empty() {
+        names.push("default".to_owned());
+    }
+    let more = names
+        .into_iter()
+        .map(|name| (name, gateways.common.clone()));
+    gateways.keys.extend(more);
+    let mut seen = BTreeSet::new();
+    for (name, settings) in &mut gateways.keys {
+        if !is_name(name) || !seen.insert(name.clone()) {
+            return Err(CliError::KeyName { name: name.clone() });
+        }
+        settings.tapes.clone_from(&gateways.common.tapes);
+        apply_rules(&args.rules, settings);
+    }
+    if let Some(retries) = args.rules.retries {
+        gateways.common.retries = retries;
+    }
+    Ok(gateways)
+}
+
+/// Names become files.
+fn is_name(name: &str) -> bool {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_good)
+}
+
+fn apply_rules(rules: &RuleArgs, settings: &mut GatewaySettings) {
+    let dollars = rules.budget_usd.map(|nanos| nanos as f64 / 1e9);
+    settings.budget_usd = dollars.or(settings.budget_usd);
+    settings.budget_tokens = rules.budget_tokens.or(settings.budget_tokens);
+    settings.budget_calls = rules.budget_calls.or(settings.budget_calls);
+    if !rules.allow_model.is_empty() {
+        settings.models.clone_from(&rules.allow_model);
+    }
+    // What the command line says is found first.
+    settings.rename.splice(0..0, rules.rename.iter().cloned());
+    let temperature = rules.temperature.map(Setting::Set);
+    settings.temperature = temperature.or(settings.temperature);
+    let longest = rules.max_tokens.map(Setting::AtMost);
+    settings.max_tokens = longest.or(settings.max_tokens);
+    settings.faults = rules.faults.clone().or(settings.faults.take());
+}
+
+/// The file that has the keys while the gateway runs. They are good for nothing afterwards.
+struct KeysFile(Utf8PathBuf);
+
+impl KeysFile {
+    fn write(path: Utf8PathBuf, running: &AloneGateway) -> std::io::Result<KeysFile> {
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&path)?;
+        // One that was there may have been open to others.
+        fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let keys: BTreeMap<_, _> = running.keys().collect();
+        writeln!(file, "{}", json!({"url": running.url(), "keys": keys}))?;
+        Ok(KeysFile(path))
+    }
+}
+
+impl Drop for KeysFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn greet(
+    args: &GatewayArgs,
+    running: &AloneGateway,
+    env: &BTreeMap<String, String>,
+) -> std::io::Result<()> {
+    let url = running.url();
+    if !args.listen.ip().is_loopback() {
+        ui::note("the status page shows names and figures to whoever can reach this address");
+    }
+    let keys: BTreeMap<_, _> = running.keys().collect();
+    let shown = args.keys_file.is_none();
+    if args.json {
+        let keys = if shown {
+            json!(keys)
+        } else {
+            json!(keys.keys().collect::<Vec<_>>())
+        };
+        return ui::print_json(&json!({"url": url, "keys": keys}));
+    }
+    let mut text = format!("gateway    {url} (status page; metrics at {url}/metrics)\n");
+    for (name, base_url) in providers(env) {
+        let _ = writeln!(text, "{name:<10} {base_url}");
+    }
+    for (name, key) in &keys {
+        let key = if shown { key } else { "in the keys file" };
+        let _ = writeln!(text, "key        {name} {key}");
+    }
+    if let (true, Some(key)) = (shown, keys.values().next()) {
+        let _ = write!(
+            text,
+            "\nexport ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY={key}\n\
+             export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY={key}\n\
+             export GOOGLE_GEMINI_BASE_URL={url} GEMINI_API_KEY={key}\n"
+        );
+    }
+    ui::print(&text)
+}
+
+fn sum_up(args: &GatewayArgs, records: &[(String, GatewayRecord)]) -> std::io::Result<()> {
+    if args.json {
+        let records: BTreeMap<_, _> = records.iter().map(|(name, r)| (name, r)).collect();
+        return ui::print_json(&json!({"keys": records}));
+    }
+    let mut text = format!(
+        "\n{:<20} {:>7} {:>7} {:>8} {:>12} {:>12} {:>10}\n",
+        "key", "calls", "failed", "refused", "input", "output", "cost"
+    );
+    let figure = |number: Option<u64>| number.map_or("–".to_owned(), ui::count);
+    for (name, record) in records {
+        let total = &record.total;
+        let cost = total.cost_usd;
+        let _ = writeln!(
+            text,
+            "{name:<20} {:>7} {:>7} {:>8} {:>12} {:>12} {:>10}",
+            record.calls,
+            record.calls_failed,
+            record.calls_refused,
+            figure(total.input_tokens),
+            figure(total.output_tokens),
+            cost.map_or("–".to_owned(), |cost| format!("${:.4}", cost.dollars())),
+        );
+        text.push_str(&ui::replay_report(name, record.replay.as_ref()));
+    }
+    ui::print(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn a_keys_name_is_no_path() {
+        for (name, expect) in [
+            ("ci", true),
+            ("a.b-c_1", true),
+            ("", false),
+            ("../x", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(is_name(name), expect, "{name}");
+        }
+    }
+}

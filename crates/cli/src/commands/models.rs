@@ -1,0 +1,54 @@
+//! How the command line says that agents reach models: the same for suites, test cases and the gateway
+//! alone.
+
+use proctor_gateway::OnMiss;
+use proctor_harness::{
+    config::{GatewayOverrides, GatewaySettings, TapeMode, Tapes, read_prices, read_script},
+    host::Host,
+};
+
+use crate::{
+    args::{MissArg, ModelArgs},
+    error::CliError,
+};
+
+/// What the options say, read.
+pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliError> {
+    let script = args.model_script.as_ref();
+    let script = script.map(|file| read_script(&host.cwd.join(file)));
+    let prices = args.prices.as_ref();
+    let prices = prices.map(|file| read_prices(&host.cwd.join(file)));
+    Ok(GatewayOverrides {
+        script: script.transpose().map_err(CliError::ModelScript)?,
+        tapes: tapes(args, host),
+        run_budget_usd: args.max_cost.map(|nanos| nanos as f64 / 1e9),
+        prices: prices
+            .transpose()
+            .map_err(CliError::Prices)?
+            .unwrap_or_default(),
+    })
+}
+
+fn tapes(args: &ModelArgs, host: &Host) -> Option<Tapes> {
+    let on_miss = match args.on_miss {
+        None | Some(MissArg::Strict) => OnMiss::Refuse,
+        Some(MissArg::FallThrough) => OnMiss::PassOn,
+    };
+    let recorded = args.record_models.as_ref();
+    let recorded = recorded.map(|folder| (TapeMode::Record, folder));
+    let replayed = args.replay_models.as_ref();
+    let replayed = replayed.map(|folder| (TapeMode::Replay(on_miss), folder));
+    let (mode, folder) = recorded.or(replayed)?;
+    Some(Tapes {
+        mode,
+        folder: host.cwd.join(folder),
+    })
+}
+
+/// Prices without a gateway that counts with them would do nothing.
+pub fn check_prices(args: &ModelArgs, gateway: Option<&GatewaySettings>) -> Result<(), CliError> {
+    if args.prices.is_some() && gateway.is_none() {
+        return Err(CliError::IdlePrices);
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! An engine that sees nothing of this machine: files go by archive, and connections to the
+//! gateway over the streams of a container.
+
+use std::{
+    io,
+    net::{Shutdown, TcpListener, TcpStream},
+    os::unix::net::UnixStream,
+    thread,
+};
+
+use proctor_gateway::ScriptedModel;
+use proctor_testkit::llm;
+use serde_json::{Value, json};
+
+use super::{Rig, models::run, shell};
+
+/// The engine of the tests at an address that says nothing of this machine.
+fn elsewhere() -> Option<Rig> {
+    let mut rig = Rig::new()?;
+    let socket = rig.host.strip_prefix("unix://").unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rig.host = format!("tcp://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for from in listener.incoming().flatten() {
+            carry(&from, &UnixStream::connect(&socket).unwrap());
+        }
+    });
+    Some(rig)
+}
+
+fn carry(from: &TcpStream, to: &UnixStream) {
+    let (mut read, mut write) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    thread::spawn(move || {
+        let _ = io::copy(&mut read, &mut write);
+        let _ = write.shutdown(Shutdown::Write);
+    });
+    let (mut read, mut write) = (to.try_clone().unwrap(), from.try_clone().unwrap());
+    thread::spawn(move || {
+        let _ = io::copy(&mut read, &mut write);
+        let _ = write.shutdown(Shutdown::Write);
+    });
+}
+
+#[test]
+fn an_agent_far_away_reaches_the_gateway_and_nothing_else_and_its_work_comes_back() {
+    let Some(rig) = elsewhere() else { return };
+    let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
+    let other = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let probe = format!(
+        "reach() {{ if curl -sS -m 3 -o /dev/null \"$1\" 2>/dev/null; then echo reached $1; else echo no $1; fi; }}
+reach http://192.0.2.1/ ; reach http://172.17.0.1:{port}/ ; reach http://127.0.0.1:{port}/
+getent hosts example.com && echo reached dns
+ask() {{ curl -sS -m 20 \"$ANTHROPIC_BASE_URL/v1/messages\" -H \"x-api-key: $ANTHROPIC_API_KEY\" -H 'anthropic-version: 2023-06-01' -H 'content-type: application/json' -d '{{\"model\": \"claude-sonnet-4-5\", \"max_tokens\": 9, \"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}'; }}
+ask & ask & ask & wait
+echo hello > greeting.txt"
+    );
+    let path = rig.suite(&json!([shell("probe", &probe)]), &json!({}));
+    run(&rig, &model, &path);
+    let printed = rig.printed("probe");
+    assert!(!printed.contains("reached"), "{printed}");
+    assert_eq!(printed.matches("\"id\":\"msg_").count(), 3, "{printed}");
+    let record = rig.record("probe");
+    assert_eq!(record["gateway"]["calls"], 3, "{record:#}");
+    assert_eq!(record["status"], "passed", "{record:#}");
+}
+
+#[test]
+fn claude_code_of_a_version_works_far_away_over_a_socket() {
+    let Some(rig) = elsewhere() else { return };
+    let Some(version) = rig.context.install_npm("2.1.30") else {
+        return;
+    };
+    let script = llm::writes_file_then_says("/workspace/greeting.txt", "hello\n", "done");
+    let model = ScriptedModel::start_blocking(script).unwrap();
+    let agents = json!([{"name": "claude", "type": "claude-code", "version": version, "config": {"transport": "websocket"}}]);
+    run(&rig, &model, &rig.suite(&agents, &json!({})));
+    let record: Value = rig.record("claude");
+    assert_eq!(record["status"], "passed", "{record:#}");
+    assert_eq!(record["agent"]["version"], version, "{record:#}");
+    // One copy for all containers; it stays, so that it is ours to remove.
+    let volume = format!("proctor--anthropic-ai-claude-code-{version}");
+    rig.docker(&["volume", "rm", &volume]);
+}

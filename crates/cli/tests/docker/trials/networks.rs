@@ -1,0 +1,99 @@
+//! What agents reach with each kind of network.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use super::{Rig, shell};
+
+/// Says whether a host is reached through the proxy, as programs with its variables do it.
+const REACH: &str =
+    "reach() { curl -sS -m 10 -p --noproxy '' -x \"$HTTPS_PROXY\" \"$1\" 2>&1 || echo no $1; }";
+
+/// Answers everybody on a port of this machine's loopback.
+fn server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let _ = connection.read(&mut [0; 4096]);
+            let _ = connection.write_all(b"HTTP/1.0 200 OK\r\n\r\nthe allowed host\n");
+        }
+    });
+    port
+}
+
+fn run(rig: &Rig, script: &str, network: &Value) -> Value {
+    let script = format!("{script}\necho hello > greeting.txt");
+    let path = rig.suite(
+        &json!([shell("agent", &script)]),
+        &json!({"network": network}),
+    );
+    let output = rig
+        .program(&path, &[])
+        .env("ANTHROPIC_API_KEY", "k-1")
+        .run();
+    rig.assert_tidy();
+    output.assert_code(0);
+    rig.record("agent")
+}
+
+#[test]
+fn an_allowlist_lets_an_agent_reach_its_hosts_and_no_others() {
+    let Some(rig) = Rig::new() else { return };
+    let port = server();
+    let script = format!(
+        "{REACH}\nreach http://127.0.0.1:{port}/; reach http://127.0.0.2:{port}/; reach https://example.com/\ncurl -sS -m 3 http://127.0.0.1:{port}/ 2>/dev/null || echo not without the proxy"
+    );
+    let record = run(&rig, &script, &json!({"allowlist": ["127.0.0.1"]}));
+    let printed = rig.printed("agent");
+    assert_eq!(printed.matches("the allowed host").count(), 1, "{printed}");
+    for refused in [
+        "no http://127.0.0.2:",
+        "no https://example.com/",
+        "not without the proxy",
+    ] {
+        assert!(printed.contains(refused), "{printed}");
+    }
+    assert_eq!(record["sandbox"]["network"], "allowlist");
+    let hosts = &record["gateway"]["refused_hosts"];
+    assert_eq!(
+        hosts,
+        &json!({"127.0.0.2": 1, "example.com": 1}),
+        "{record:#}"
+    );
+}
+
+#[test]
+fn an_agent_without_a_network_has_no_way_out_and_no_key() {
+    let Some(rig) = Rig::new() else { return };
+    let script = "env; ls /proctor/run 2>/dev/null; for name in /sys/class/net/*; do echo net ${name##*/}; done; curl -sS -m 3 http://127.0.0.1:4000/ || echo nobody there";
+    let script = script.replace("${", "$${");
+    let record = run(&rig, &script, &json!("none"));
+    let printed = rig.printed("agent");
+    assert!(printed.contains("nobody there"), "{printed}");
+    assert!(!printed.contains("net eth"), "{printed}");
+    for word in ["API_KEY", "BASE_URL", "gateway.sock", "_PROXY"] {
+        assert!(!printed.contains(word), "{printed}");
+    }
+    assert_eq!(record["sandbox"]["network"], "none");
+    assert_eq!(record.get("gateway"), None, "{record:#}");
+}
+
+#[test]
+fn an_agent_with_an_open_network_reaches_what_the_engine_does_and_the_gateway() {
+    let Some(rig) = Rig::new() else { return };
+    let script = "for name in /sys/class/net/*; do echo net ${name##*/}; done; tail -n +2 /proc/net/route; curl -s -m 10 -o /dev/null $ANTHROPIC_BASE_URL/ && echo gateway answered; env | grep k-1";
+    let script = script.replace("${", "$${");
+    let record = run(&rig, &script, &json!("open"));
+    let printed = rig.printed("agent");
+    assert!(printed.contains("net eth0"), "{printed}");
+    assert!(printed.contains("\t00000000\t"), "a way out: {printed}");
+    assert!(printed.contains("gateway answered"), "{printed}");
+    assert!(!printed.contains("k-1"), "{printed}");
+    assert_eq!(record["sandbox"]["network"], "open");
+}

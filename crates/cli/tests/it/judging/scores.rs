@@ -1,0 +1,111 @@
+//! Scores of trials: by weight, never for errors, with floor and ceiling.
+
+use serde_json::{Value, json};
+
+use super::{case_of, judged, standing};
+use crate::support::{context, run};
+
+fn command(line: &str, weight: f64) -> Value {
+    json!({"name": "command", "weight": weight, "config": {"command": line}})
+}
+
+#[test]
+fn a_score_is_made_of_verdicts_by_their_weights() {
+    let context = context();
+    let evaluators = json!([command("true", 3.0), command("false", 1.0), "git-diff"]);
+    let record = judged(&context, "echo 1 > new", &evaluators);
+    assert_eq!(standing(&record), ("failed", Some(0.75)));
+    let components = record["score"]["components"].as_array().unwrap();
+    assert_eq!(components.len(), 3);
+    assert_eq!(components[2]["weight"], 0.0, "git-diff only measures");
+    assert_eq!(components[2]["value"], Value::Null);
+    assert_eq!(context.results()["summary"]["score"], 0.75);
+}
+
+/// Case 6: an evaluator that broke is an error, and no number.
+#[test]
+fn an_evaluator_that_broke_leaves_no_score() {
+    let context = context();
+    let evaluators = json!([command("true", 1.0), command("no-such-program", 1.0)]);
+    let record = judged(&context, "true", &evaluators);
+    assert_eq!(standing(&record), ("error", None));
+    assert_eq!(record["score"], Value::Null);
+    assert_eq!(record["verdicts"][1]["status"], "error");
+    assert_eq!(record["verdicts"][1]["score"], Value::Null);
+}
+
+/// Case 1: what an agent that did not complete left may be good; its score is 0.
+#[test]
+fn an_agent_that_crashed_scores_0_with_what_it_left_beside() {
+    let context = context();
+    let evaluators = json!([command("test -f new", 1.0)]);
+    let record = judged(&context, "touch new; exit 3", &evaluators);
+    assert_eq!(standing(&record), ("failed", Some(0.0)));
+    assert_eq!(record["score"]["judged"], 1.0);
+}
+
+#[test]
+fn a_weight_that_is_wrong_or_does_nothing_is_refused() {
+    let context = context();
+    for (evaluator, told) in [
+        (command("true", -1.0), "`weight` is a number from 0 on"),
+        (
+            json!({"name": "git-diff", "weight": 2}),
+            "`weight` has no effect",
+        ),
+    ] {
+        let output = run(&context, &case_of("true", &json!([evaluator])));
+        output.assert_code(2);
+        assert!(output.stderr.contains(told), "{output}");
+    }
+}
+
+/// Case 3: floor and ceiling are measured, and a task whose floor passes is named as broken.
+#[test]
+fn null_and_oracle_give_the_scale_of_each_task() {
+    let context = context();
+    let repo = context.repo();
+    repo.commit("base", &[("answer", "1\n2\n3\n4\n")]);
+    repo.git(["branch", "solved"]);
+    repo.git(["checkout", "--quiet", "solved"]);
+    repo.commit("solved", &[("answer", "one\ntwo\nthree\nfour\n")]);
+    repo.git(["checkout", "--quiet", "-"]);
+    let agent = json!({"type": "null", "config": {"prompt": "do it"}});
+    for (name, evaluators) in [
+        ("sound", json!([{"name": "expected-diff"}])),
+        ("broken", json!([command("true", 1.0)])),
+    ] {
+        let case = json!({
+            "name": name, "description": "d", "repo": "../repo", "agent": agent,
+            "expected_source": "branch", "expected": "solved", "evaluators": evaluators,
+        });
+        let path = context.root().join(format!("cases/{name}.json"));
+        fs_err::write(path, case.to_string()).unwrap();
+    }
+    let half = "printf 'one\\ntwo\\n3\\n4\\n' > answer";
+    let suite = json!({
+        "agents": [
+            {"name": "none", "type": "null"}, {"name": "ref", "type": "oracle"},
+            {"name": "half", "type": "command", "config": {"command": ["sh", "-c", half]}},
+        ],
+        "tasks": [{"testcase": "cases/*.json"}],
+    });
+    let path = context.root().join("proctor.yaml");
+    fs_err::write(&path, suite.to_string()).unwrap();
+    context.proctor(["run", path.as_str()]).run().assert_code(1);
+    let summary = fs_err::read(context.root().join("results/latest/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let tasks = summary["tasks"].as_array().unwrap();
+    assert_eq!(tasks[0]["task"], "broken");
+    let problems = tasks[0]["problems"].to_string();
+    assert!(problems.contains("the null agent passes it"), "{problems}");
+    assert_eq!(tasks[1]["floor"], 0.0, "doing nothing is worth nothing");
+    assert_eq!(tasks[1]["ceiling"], 1.0);
+    let trials = summary["trials"].as_array().unwrap();
+    let half = trials
+        .iter()
+        .find(|trial| trial["agent"] == "half" && trial["task"] == "sound")
+        .unwrap();
+    let score = half["normalized_score"].as_f64().unwrap();
+    assert!(score > 0.4 && score < 0.9, "{half:#}");
+}

@@ -1,0 +1,102 @@
+//! The real Claude Code through the real LiteLLM, which Proctor starts and ends.
+
+use camino::Utf8PathBuf;
+use proctor_testkit::{TestContext, llm};
+use serde_json::{Value, json};
+
+use super::gateway::{CANARY, files_with, record, run};
+use super::{LATEST, Trial, expect};
+
+#[test]
+fn a_trial_goes_through_litellm_which_is_gone_afterwards() {
+    let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
+    let Some(trial) = Trial::of(LATEST, script) else {
+        return;
+    };
+    if !trial.ctx.install_real("litellm") {
+        return;
+    }
+    let folder = run(&trial, &json!({"gateway": {"kind": "litellm"}}), &[], 0);
+    let record = record(&folder);
+    expect(&record, "/outcome", "completed");
+    expect(&record, "/diff/files_changed", 1);
+    expect(&record, "/gateway/calls", 2);
+    expect(&record, "/gateway/output_tokens", 2 * llm::USAGE.output);
+    expect(
+        &record,
+        "/gateway/cache_read_tokens",
+        2 * llm::USAGE.cache_read,
+    );
+    expect(&record, "/gateway/differences", Value::Null);
+    // Only the model got the real key, and from LiteLLM: it says so itself.
+    assert_eq!(trial.model.turns()[0].header("x-api-key"), Some(CANARY));
+    let results = trial.ctx.root().join("suite/results");
+    assert_eq!(files_with(&results, CANARY), Vec::<Utf8PathBuf>::new());
+    // Its own log has the same calls.
+    let log = fs_err::read_to_string(results.join("latest/litellm.ndjson")).unwrap();
+    let calls: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let written: u64 = calls
+        .iter()
+        .filter_map(|call| call["completion_tokens"].as_u64())
+        .sum();
+    assert_eq!(written, 2 * llm::USAGE.output, "{log}");
+}
+
+/// `proctor run --dry-run` of a suite with this text.
+fn dry_run(suite: &Value, args: &[&str]) -> String {
+    let ctx = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let path = ctx.root().join("proctor.json");
+    fs_err::write(&path, suite.to_string()).unwrap();
+    let case = json!({
+        "name": "task", "description": "d", "repo": ctx.repo().path(),
+        "agent": {"type": "null", "config": {"prompt": "do it"}},
+        "evaluators": ["git-diff"],
+    });
+    fs_err::write(ctx.root().join("case.json"), case.to_string()).unwrap();
+    let args = ["run", path.as_str(), "--dry-run"]
+        .into_iter()
+        .chain(args.iter().copied());
+    let output = ctx.proctor(args).run();
+    output.assert_code(2);
+    output.stderr
+}
+
+#[test]
+fn a_budget_with_litellm_is_refused_before_anything_runs() {
+    let suite = |more: Value| {
+        let mut suite = json!({
+            "agents": [{"type": "claude-code"}],
+            "tasks": [{"testcase": "case.json"}],
+        });
+        let members = suite.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        suite
+    };
+    let why = "LiteLLM keeps no budgets without its database";
+    for key in [
+        "budget_usd",
+        "budget_tokens",
+        "budget_calls",
+        "run_budget_usd",
+    ] {
+        let gateway = json!({"gateway": {"kind": "litellm", key: 1}});
+        let told = dry_run(&suite(gateway), &[]);
+        assert!(told.contains(why), "{key}: {told}");
+    }
+    let told = dry_run(
+        &suite(json!({"proxy": {"gateway": "litellm", "budget_per_trial_usd": 2}})),
+        &[],
+    );
+    assert!(told.contains(why), "{told}");
+    let gateway = json!({"gateway": {"kind": "litellm"}});
+    let told = dry_run(&suite(gateway), &["--max-cost", "1"]);
+    assert!(told.contains(why), "{told}");
+    let told = dry_run(&suite(json!({"gateway": {"port": 4000}})), &[]);
+    assert!(
+        told.contains("does nothing without `kind: litellm`"),
+        "{told}"
+    );
+}

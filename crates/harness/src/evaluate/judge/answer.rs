@@ -1,0 +1,242 @@
+//! A judge's answer: found in what it said, held against what was asked, its evidence looked up.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    criteria::Criterion,
+    evidence::{self, Lookup},
+};
+use crate::workspace::Workspace;
+
+/// So much of the end of what was said is searched.
+const SEARCHED_BYTES: usize = 1 << 20;
+/// So much of a bad quote is shown.
+const SHOWN_CHARS: usize = 80;
+
+/// What a judge answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    /// One entry for each criterion.
+    pub(super) criteria: Vec<Answered>,
+}
+
+/// What a judge says about one criterion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Answered {
+    /// Which.
+    pub(super) id: String,
+    /// On the criterion's scale.
+    pub(super) score: f64,
+    /// What it rests on.
+    #[serde(default)]
+    pub(super) evidence: Vec<Quote>,
+    /// Why, in a sentence.
+    #[serde(default)]
+    pub(super) reason: String,
+}
+
+/// A piece of evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "QuoteAsSaid")]
+pub(super) struct Quote {
+    /// What stands there.
+    pub(super) quote: String,
+    /// In which file of the result; in the change when it is not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<String>,
+}
+
+/// Evidence as judges write it: a map, or the mere quote.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum QuoteAsSaid {
+    Bare(String),
+    Map {
+        quote: String,
+        #[serde(default)]
+        file: Option<String>,
+    },
+}
+
+impl From<QuoteAsSaid> for Quote {
+    fn from(said: QuoteAsSaid) -> Quote {
+        match said {
+            QuoteAsSaid::Bare(quote) => Quote { quote, file: None },
+            QuoteAsSaid::Map { quote, file } => Quote { quote, file },
+        }
+    }
+}
+
+/// What was judged, for looking up evidence.
+pub(super) struct Subject<'a> {
+    /// Where its files are.
+    pub(super) workspace: &'a Workspace,
+    /// The tree of the result.
+    pub(super) tree: &'a str,
+    /// The change.
+    pub(super) diff: &'a str,
+}
+
+impl Answer {
+    /// The one answer in what a judge said.
+    pub(super) fn find(said: &str) -> Result<Answer, String> {
+        let mut found: Vec<Value> = Vec::new();
+        for object in objects(tail(said)) {
+            if object.get("criteria").is_some() && !found.contains(&object) {
+                found.push(object);
+            }
+        }
+        match found.len() {
+            0 => {
+                Err("the judge gave no answer: there is no JSON object with `criteria`".to_owned())
+            }
+            1 => serde_json::from_value(found.remove(0))
+                .map_err(|error| format!("the judge's answer cannot be read: {error}")),
+            more => Err(format!("the judge gave {more} different answers")),
+        }
+    }
+
+    /// Hold the answer against what was asked. What is wrong with it is told.
+    pub(super) async fn check(
+        &self,
+        criteria: &[Criterion],
+        subject: &Subject<'_>,
+    ) -> Result<(), String> {
+        let unasked = |one: &&Answered| !criteria.iter().any(|asked| asked.id == one.id);
+        if let Some(one) = self.criteria.iter().find(unasked) {
+            return Err(format!(
+                "the judge answers `{}`, which was not asked",
+                one.id
+            ));
+        }
+        let lookup = Lookup::of(subject.diff);
+        for asked in criteria {
+            let mut answers = self.criteria.iter().filter(|one| one.id == asked.id);
+            let (Some(one), None) = (answers.next(), answers.next()) else {
+                let message = "has to be answered exactly once, and is not";
+                return Err(format!("criterion `{}` {message}", asked.id));
+            };
+            check_score(one, asked)?;
+            for quote in &one.evidence {
+                check_quote(quote, asked, &lookup, subject).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The score of a criterion, as a share of its scale.
+    pub(super) fn share(&self, criterion: &Criterion) -> f64 {
+        let answered = self.criteria.iter().find(|one| one.id == criterion.id);
+        answered.map_or(0.0, |one| criterion.share(one.score))
+    }
+}
+
+fn check_score(one: &Answered, asked: &Criterion) -> Result<(), String> {
+    let (low, high) = asked.scale();
+    if !(low..=high).contains(&one.score) {
+        let Answered { id, score, .. } = one;
+        return Err(format!(
+            "the score {score} of `{id}` is not between {low} and {high}"
+        ));
+    }
+    if one.score > low && one.evidence.is_empty() {
+        return Err(format!(
+            "the score {} of `{}` has no evidence",
+            one.score, one.id
+        ));
+    }
+    Ok(())
+}
+
+async fn check_quote(
+    quote: &Quote,
+    asked: &Criterion,
+    lookup: &Lookup,
+    subject: &Subject<'_>,
+) -> Result<(), String> {
+    let text = quote.quote.as_str();
+    let shown: String = text.chars().take(SHOWN_CHARS).collect();
+    if !evidence::is_long_enough(text) {
+        let id = &asked.id;
+        return Err(format!(
+            "the evidence {shown:?} of `{id}` is too short to be any"
+        ));
+    }
+    if lookup.has(text) {
+        return Ok(());
+    }
+    let Some(file) = &quote.file else {
+        return Err(format!(
+            "the evidence {shown:?} of `{}` is not in the change",
+            asked.id
+        ));
+    };
+    let content = subject.workspace.file_at(subject.tree, file).await;
+    if content.is_some_and(|content| evidence::file_has(&content, text)) {
+        return Ok(());
+    }
+    let place = format!("is neither in the change nor in {file:?}");
+    Err(format!("the evidence {shown:?} of `{}` {place}", asked.id))
+}
+
+fn tail(text: &str) -> &str {
+    let mut start = text.len().saturating_sub(SEARCHED_BYTES);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
+/// Every JSON object in a text, outermost ones only.
+fn objects(text: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text[from..].find('{').map(|at| from + at) {
+        let mut stream = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+        match stream.next() {
+            Some(Ok(value)) => {
+                from = at + stream.byte_offset();
+                found.push(value);
+            }
+            _ => from = at + 1,
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_found_in_prose_and_in_code_fences() {
+        let said =
+            "I looked {at} it.\n```json\n{\"criteria\": [{\"id\": \"a\", \"score\": 0}]}\n```\n";
+        let answer = Answer::find(said).unwrap();
+        assert_eq!(answer.criteria[0].id, "a");
+        assert!(answer.criteria[0].evidence.is_empty());
+    }
+
+    #[test]
+    fn no_answer_two_answers_and_half_an_answer_are_none() {
+        for (said, expect) in [
+            ("looks good to me", "gave no answer"),
+            (r#"{"status": "passed", "metrics": {}}"#, "gave no answer"),
+            (
+                r#"{"criteria": []} {"criteria": [{"id": "a", "score": 1}]}"#,
+                "2 different answers",
+            ),
+            (
+                r#"{"criteria": [{"id": "a"}]}"#,
+                "cannot be read: missing field `score`",
+            ),
+            (r#"{"criteria": [{"id": "a", "score": 1"#, "gave no answer"),
+        ] {
+            let problem = Answer::find(said).unwrap_err();
+            assert!(problem.contains(expect), "{said}: {problem}");
+        }
+        // Said twice, as some agents do with their last words, it is still one.
+        assert!(Answer::find(r#"{"criteria": []}{"criteria":[]}"#).is_ok());
+    }
+}

@@ -1,0 +1,289 @@
+//! Asking a judge: an agent in a copy of the result, as a trial of its own, or a model through
+//! the gateway. Either way with a key of its own, so that its cost is not the agent's.
+
+use std::{pin::Pin, sync::Arc};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use proctor_gateway::{Client, Outgoing};
+use serde_json::{Value, json};
+
+use super::settings::{AgentJudge, ProviderName, Settings, Who};
+use crate::{
+    config::{OutputLimits, PromptSource, Repo},
+    evaluate::Judging,
+    hook::Hooks,
+    log,
+    models::Needs,
+    outcome::Outcome,
+    plan::TrialPlan,
+    session::{MessageKind, Role},
+    store::{self, Record},
+    task::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits},
+    tree, trial,
+    usage::Usage,
+};
+
+/// The longest answer of a model, in tokens.
+const MAX_TOKENS: u32 = 8192;
+/// So much of what a provider says about an error is shown.
+const SHOWN_CHARS: usize = 300;
+
+/// What a judge said, and what that took.
+pub(super) struct Said {
+    /// Everything that it said.
+    pub(super) text: String,
+    /// What it used; `None` is unknown.
+    pub(super) usage: Option<Usage>,
+}
+
+/// One question.
+pub(super) struct Question<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) judging: &'a Judging<'a>,
+    /// The tree that is judged.
+    pub(super) tree: &'a str,
+    /// The request.
+    pub(super) request: &'a str,
+    /// Where it leaves files.
+    pub(super) folder: Utf8PathBuf,
+    /// What it is called in recordings.
+    pub(super) label: String,
+}
+
+impl Question<'_> {
+    /// Ask. Whatever goes wrong is told in words.
+    pub(super) async fn ask(&self) -> Result<Said, String> {
+        match &self.settings.who {
+            Who::Agent(judge) => self.ask_agent(judge).await,
+            Who::Model { model, provider } => self.ask_model(model, *provider).await,
+        }
+    }
+
+    async fn ask_agent(&self, judge: &AgentJudge) -> Result<Said, String> {
+        let copy = self
+            .judging
+            .scratch
+            .join(format!("judged-{}", uuid::Uuid::now_v7()));
+        let copied = self.judging.workspace.clean_copy(self.tree, &copy).await;
+        copied.map_err(|error| format!("could not make a copy to judge: {error}"))?;
+        let ran = self.run(judge, &copy).await;
+        let cleaned =
+            tree::remove(&copy).and_then(|()| tree::remove(self.folder.join("src-modified")));
+        let record = ran?;
+        cleaned.map_err(|error| format!("could not remove the copy: {error}"))?;
+        if record.outcome != Outcome::Completed {
+            let errors: Vec<&str> = record
+                .errors
+                .iter()
+                .map(|error| error.message.as_str())
+                .collect();
+            let outcome = record.outcome.as_str();
+            return Err(format!(
+                "the judge did not complete ({outcome}): {}",
+                errors.join("; ")
+            ));
+        }
+        match record.diff.as_ref().map(|diff| diff.files_changed) {
+            Some(0) => {}
+            Some(files) => {
+                return Err(format!(
+                    "the judge changed {files} file(s) of what it judged"
+                ));
+            }
+            None => {
+                return Err("it is not known whether the judge changed what it judged".to_owned());
+            }
+        }
+        Ok(Said {
+            text: self.said()?,
+            usage: record.usage,
+        })
+    }
+
+    /// Run the judge as a trial of its own. The future is boxed: trials judge, and judges are trials.
+    fn run<'a>(
+        &'a self,
+        judge: &'a AgentJudge,
+        copy: &'a Utf8Path,
+    ) -> Pin<Box<dyn Future<Output = Result<Record, String>> + 'a>> {
+        Box::pin(async move {
+            let judging = self.judging;
+            let agent = judge.agent(self.request);
+            let agent = agent.map_err(|_| "the judge cannot be asked this".to_owned())?;
+            let models = judging.desk.models.map(crate::models::Models::for_judges);
+            let plan = TrialPlan {
+                task: Arc::new(self.task(judge, copy)),
+                adapter: judge.adapter,
+                name: self.label.clone(),
+                agent: agent.into(),
+                package: None,
+                number: 1,
+                gateway: None,
+            };
+            let quiet = |_: &crate::event::RunEvent<'_>| {};
+            let context = trial::Context {
+                host: judging.host,
+                sandbox: judging.sandbox,
+                models: models.as_ref(),
+                pass_through: &[],
+                judges: None,
+                cache: judging.desk.cache,
+                run_id: judging.desk.run_id,
+                folder: &self.folder,
+                listener: &quiet,
+                cancel: judging.cancel,
+            };
+            let ran = Box::pin(trial::run(&plan, &context)).await;
+            ran.map_err(|error| format!("the judge could not be started: {error}"))
+        })
+    }
+
+    fn task(&self, judge: &AgentJudge, copy: &Utf8Path) -> Task {
+        Task {
+            name: "judge".to_owned(),
+            description: "judge the work of an agent".to_owned(),
+            kind: TaskKind::Testcase,
+            category: None,
+            aliases: Vec::new(),
+            asks: Asks::Prompt(PromptSource::Text(self.request.to_owned())),
+            reference: None,
+            limits: TaskLimits {
+                timeout: Some(self.settings.timeout),
+                idle_timeout: None,
+                output: OutputLimits::default(),
+                tells_deadline: false,
+            },
+            files: Files::Repo {
+                repo: Repo::Path(copy.to_owned()),
+                branch: None,
+                commit: None,
+            },
+            install: None,
+            evaluators: Vec::new().into(),
+            hooks: Hooks::default(),
+            run_folder: RunFolder::default(),
+            folder: judge.folder.clone(),
+            config_hash: judge.source.hash(),
+            source: Arc::clone(&judge.source),
+        }
+    }
+
+    /// What the judge said, from its log.
+    fn said(&self) -> Result<String, String> {
+        let unreadable = |error: &dyn std::fmt::Display| format!("the judge's log: {error}");
+        let path = self.folder.join("artifacts").join(store::LOG_FILE);
+        let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
+        let log: log::Document =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
+        let is_said = |message: &&log::Message| {
+            message.role == Role::Assistant
+                && message.kind == MessageKind::Text
+                && message.parent.is_none()
+        };
+        let said = log.messages.iter().filter(is_said);
+        Ok(said
+            .map(|message| message.content.as_str())
+            .collect::<Vec<_>>()
+            .join("\n"))
+    }
+
+    async fn ask_model(&self, model: &str, provider: ProviderName) -> Result<Said, String> {
+        let Some(models) = self.judging.desk.judges else {
+            return Err("there is no gateway to ask a model through".to_owned());
+        };
+        fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
+        let opened = models.open(Needs {
+            label: &self.label,
+            artifacts: &self.folder,
+            sockets: None,
+            allow_hosts: Vec::new(),
+            temperature: None,
+        });
+        let own = opened.map_err(|error| format!("no key for the judge: {error}"))?;
+        let endpoint = &own.endpoint;
+        let outgoing = outgoing(
+            &endpoint.base_url,
+            &endpoint.key,
+            model,
+            provider,
+            self.request,
+        );
+        let client = Client::new(&[]).map_err(|error| error.to_string())?;
+        let reply = tokio::select! {
+            reply = client.send(outgoing, self.settings.timeout) => Some(reply),
+            () = self.judging.cancel.cancelled() => None,
+        };
+        let usage = models.close(own).await.usage();
+        let reply = reply.ok_or("the judge was interrupted")?;
+        let reply = reply.map_err(|error| format!("the judge did not answer: {error}"))?;
+        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        if reply.status != 200 {
+            let said = body.pointer("/error/message").and_then(Value::as_str);
+            let said: String = said.unwrap_or_default().chars().take(SHOWN_CHARS).collect();
+            return Err(format!(
+                "the judge answered with status {}: {said}",
+                reply.status
+            ));
+        }
+        Ok(Said {
+            text: text_of(&body, provider)?,
+            usage,
+        })
+    }
+}
+
+fn outgoing(
+    base_url: &str,
+    key: &str,
+    model: &str,
+    provider: ProviderName,
+    request: &str,
+) -> Outgoing {
+    let messages = json!([{ "role": "user", "content": request }]);
+    let (path, auth, body) = match provider {
+        ProviderName::Anthropic => (
+            "/v1/messages",
+            ("x-api-key", key.to_owned()),
+            json!({ "model": model, "max_tokens": MAX_TOKENS, "messages": messages }),
+        ),
+        ProviderName::OpenAi => (
+            "/v1/chat/completions",
+            ("authorization", format!("Bearer {key}")),
+            json!({ "model": model, "messages": messages }),
+        ),
+    };
+    let header = |(name, value): (&str, String)| (name.to_owned(), value);
+    Outgoing {
+        method: "POST".to_owned(),
+        url: format!("{base_url}{path}"),
+        headers: vec![
+            header(auth),
+            header(("content-type", "application/json".to_owned())),
+            header(("anthropic-version", "2023-06-01".to_owned())),
+        ],
+        body: body.to_string().into(),
+    }
+}
+
+/// What a model said. An answer that was cut off is none.
+fn text_of(body: &Value, provider: ProviderName) -> Result<String, String> {
+    let (text, stop) = match provider {
+        ProviderName::Anthropic => {
+            let blocks = body["content"].as_array().map_or(&[][..], Vec::as_slice);
+            let texts = blocks.iter().filter_map(|block| block["text"].as_str());
+            (texts.collect::<Vec<_>>().join("\n"), &body["stop_reason"])
+        }
+        ProviderName::OpenAi => {
+            let choice = &body["choices"][0];
+            let text = choice["message"]["content"].as_str().unwrap_or_default();
+            (text.to_owned(), &choice["finish_reason"])
+        }
+    };
+    match stop.as_str() {
+        Some("max_tokens" | "length") => {
+            Err("the judge's answer was cut off: it is too long".to_owned())
+        }
+        _ => Ok(text),
+    }
+}

@@ -1,0 +1,58 @@
+//! Answers of judges, kept by what was asked: asking the same again costs nothing.
+
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use super::answer::Answer;
+use crate::{store, usage::Usage};
+
+/// How often a lock that another holds is tried.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// An answer that was good.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// The answer.
+    pub(super) answer: Answer,
+    /// What it took, when it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<Usage>,
+}
+
+/// The place of one answer. While it is held nobody else asks the same.
+pub(super) struct Slot {
+    path: Utf8PathBuf,
+    _lock: std::fs::File,
+}
+
+impl Slot {
+    /// Wait for the place of the answer with this key below `folder`.
+    pub(super) async fn claim(folder: &Utf8Path, key: &str) -> std::io::Result<Slot> {
+        let folder = folder.join("judge");
+        fs::create_dir_all(&folder)?;
+        let lock = std::fs::File::create(folder.join(format!("{key}.lock")))?;
+        while let Err(error) = lock.try_lock() {
+            match error {
+                std::fs::TryLockError::WouldBlock => tokio::time::sleep(PAUSE).await,
+                std::fs::TryLockError::Error(error) => return Err(error),
+            }
+        }
+        Ok(Slot {
+            path: folder.join(format!("{key}.json")),
+            _lock: lock,
+        })
+    }
+
+    /// What is kept there. What cannot be read is as good as nothing: it is asked again.
+    pub(super) fn get(&self) -> Option<Kept> {
+        serde_json::from_slice(&fs::read(&self.path).ok()?).ok()
+    }
+
+    /// Keep an answer.
+    pub(super) fn put(&self, kept: &Kept) -> Result<(), store::StoreError> {
+        store::write_json(&self.path, kept)
+    }
+}

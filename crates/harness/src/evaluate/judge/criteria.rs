@@ -1,0 +1,228 @@
+//! What a judge is asked: criteria with weights and anchors, written as a map or as a list.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+use crate::config::{Fault, Node, Value};
+
+/// One thing that is asked of the work.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Criterion {
+    /// What it is called in the answer.
+    pub(super) id: String,
+    /// What should hold.
+    pub(super) text: String,
+    /// How much it counts.
+    pub(super) weight: f64,
+    /// What scores mean, lowest first; without them 0 is not at all and 1 is fully.
+    pub(super) anchors: Vec<(f64, String)>,
+}
+
+/// A criterion as a map.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Criterion")]
+struct Written {
+    /// What it is called, in a list.
+    id: Option<String>,
+    /// What should hold.
+    description: String,
+    /// How much it counts. Default 1.
+    weight: Option<f64>,
+    /// What scores mean: `{0: …, 0.5: …, 1: …}`. The lowest and the highest are the scale.
+    #[serde(default)]
+    anchors: BTreeMap<String, String>,
+}
+
+impl Criterion {
+    /// The lowest and the highest score.
+    pub(super) fn scale(&self) -> (f64, f64) {
+        match (self.anchors.first(), self.anchors.last()) {
+            (Some((low, _)), Some((high, _))) => (*low, *high),
+            _ => (0.0, 1.0),
+        }
+    }
+
+    /// A score of the scale as a share of it.
+    pub(super) fn share(&self, score: f64) -> f64 {
+        let (low, high) = self.scale();
+        (score - low) / (high - low)
+    }
+}
+
+/// The criteria under `criteria` or `assertions`, whichever is there.
+pub(super) fn read(config: &Node) -> Result<Vec<Criterion>, Fault> {
+    let (key, node) = match (config.get("criteria"), config.get("assertions")) {
+        (Some(_), Some(_)) => {
+            let message = "both `criteria` and `assertions` are given";
+            return Err(config
+                .fault("assertions", message)
+                .with_hint("keep one of them"));
+        }
+        (Some(node), None) => ("criteria", node),
+        (None, Some(node)) => ("assertions", node),
+        (None, None) => {
+            let message = "neither `criteria` nor `assertions` is given";
+            let hint = "say what should hold, such as `criteria: {tested: The change has tests}`";
+            return Err(Fault::new(config.span, message).with_hint(hint));
+        }
+    };
+    let criteria: Vec<Criterion> = match &node.value {
+        Value::Map(entries) => entries
+            .iter()
+            .map(|(_, id, item)| criterion(item, Some(id), 0))
+            .collect::<Result<_, _>>()?,
+        Value::List(items) => items
+            .iter()
+            .enumerate()
+            .map(|(at, item)| criterion(item, None, at + 1))
+            .collect::<Result<_, _>>()?,
+        other => {
+            let message = format!("expected a map or a list, found {other}");
+            return Err(config.fault(key, message));
+        }
+    };
+    if criteria.is_empty() {
+        return Err(config.fault(key, format!("`{key}` is empty")));
+    }
+    for (at, one) in criteria.iter().enumerate() {
+        if criteria[..at].iter().any(|other| other.id == one.id) {
+            let message = format!("two criteria are called `{}`", one.id);
+            return Err(config.fault(key, message));
+        }
+    }
+    if criteria
+        .iter()
+        .map(|criterion| criterion.weight)
+        .sum::<f64>()
+        <= 0.0
+    {
+        return Err(config.fault(key, "no criterion has a weight above 0"));
+    }
+    Ok(criteria)
+}
+
+fn criterion(item: &Node, id: Option<&str>, number: usize) -> Result<Criterion, Fault> {
+    let written = match &item.value {
+        Value::String(text) => Written {
+            id: None,
+            description: text.clone(),
+            weight: None,
+            anchors: BTreeMap::new(),
+        },
+        _ => item.read()?,
+    };
+    if let (Some(_), Some(_)) = (id, &written.id) {
+        let message = "`id` has no effect here: the key is the id";
+        return Err(Fault::new(item.key_span_of("id"), message));
+    }
+    if written.description.trim().is_empty() {
+        return Err(Fault::new(item.span, "a criterion says nothing"));
+    }
+    let weight = written.weight.unwrap_or(1.0);
+    if !(weight >= 0.0 && weight.is_finite()) {
+        return Err(item.fault("weight", "`weight` is a number, 0 or more"));
+    }
+    let id = id.map(str::to_owned).or(written.id);
+    Ok(Criterion {
+        id: id.unwrap_or_else(|| format!("criterion-{number}")),
+        text: written.description,
+        weight,
+        anchors: anchors(&written.anchors, item)?,
+    })
+}
+
+fn anchors(written: &BTreeMap<String, String>, item: &Node) -> Result<Vec<(f64, String)>, Fault> {
+    let mut anchors = Vec::new();
+    for (score, text) in written {
+        let number = score.parse::<f64>().ok().filter(|score| score.is_finite());
+        let Some(number) = number else {
+            let message = format!("`{score}` is not a score");
+            return Err(item.fault("anchors", message));
+        };
+        anchors.push((number, text.clone()));
+    }
+    anchors.sort_by(|one, other| one.0.total_cmp(&other.0));
+    anchors.dedup_by(|one, other| one.0.total_cmp(&other.0).is_eq());
+    match anchors.len() {
+        1 => Err(item.fault("anchors", "one anchor is no scale: there have to be two")),
+        _ => Ok(anchors),
+    }
+}
+
+/// The criteria as they were asked, for the verdict.
+pub(super) fn asked(criteria: &[Criterion]) -> Map<String, Json> {
+    let entry = |one: &Criterion| {
+        let anchors: Vec<Json> = one
+            .anchors
+            .iter()
+            .map(|(score, text)| json!({ "score": score, "means": text }))
+            .collect();
+        let mut entry = Map::new();
+        entry.insert("description".to_owned(), json!(one.text));
+        entry.insert("weight".to_owned(), json!(one.weight));
+        if !anchors.is_empty() {
+            entry.insert("anchors".to_owned(), json!(anchors));
+        }
+        (one.id.clone(), Json::Object(entry))
+    };
+    criteria.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::node_of;
+
+    fn ids(yaml: &str) -> Result<Vec<String>, String> {
+        let read = read(&node_of(yaml)).map_err(|fault| fault.message)?;
+        Ok(read.into_iter().map(|one| one.id).collect())
+    }
+
+    #[test]
+    fn criteria_are_a_map_or_a_list_of_texts_or_maps() {
+        let map = "criteria: {a: It works, b: {description: It is tested, weight: 2}}";
+        assert_eq!(ids(map).unwrap(), ["a", "b"]);
+        let list = "assertions: [It works, {id: tested, description: It is tested}]";
+        assert_eq!(ids(list).unwrap(), ["criterion-1", "tested"]);
+    }
+
+    #[test]
+    fn anchors_make_the_scale() {
+        let yaml = "criteria: {a: {description: x, anchors: {5: all, 1: none, 3: some}}}";
+        let read = read(&node_of(yaml)).unwrap();
+        assert_eq!(read[0].scale(), (1.0, 5.0));
+        assert!((read[0].share(3.0) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_asks_nothing_is_refused() {
+        for (yaml, message) in [
+            ("{}", "neither `criteria` nor `assertions` is given"),
+            ("criteria: []", "`criteria` is empty"),
+            (
+                "{criteria: [x], assertions: [y]}",
+                "both `criteria` and `assertions` are given",
+            ),
+            (
+                "criteria: [{id: a, description: x}, {id: a, description: y}]",
+                "two criteria are called `a`",
+            ),
+            (
+                "criteria: {a: {description: x, weight: 0}}",
+                "no criterion has a weight above 0",
+            ),
+            (
+                "criteria: {a: {description: x, anchors: {1: y}}}",
+                "one anchor is no scale: there have to be two",
+            ),
+            ("criteria: {a: {descripton: x}}", "unknown key `descripton`"),
+            ("criteria: {a: \" \"}", "a criterion says nothing"),
+        ] {
+            assert_eq!(ids(yaml).unwrap_err(), message, "{yaml}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! `agentic-judge` and `rubric`: criteria judged by an agent or a model. An answer counts only
+//! when it answers what was asked and its evidence is found; a judge counts only when it fails a
+//! change of nothing and passes the reference solution.
+
+mod answer;
+mod ask;
+mod cache;
+mod criteria;
+mod evidence;
+mod request;
+mod settings;
+mod tally;
+
+use camino::Utf8PathBuf;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+pub(super) use self::settings::{Rule, Settings};
+use self::{
+    answer::{Answer, Subject},
+    ask::Question,
+    cache::{Kept, Slot},
+    request::{Chance, PLAIN_FENCE, Request},
+    tally::{Spent, Tally},
+};
+use super::{Artifact, Finding, Judging, Place};
+use crate::{config::PromptSource, store, usage::Usage, workspace::WorkspaceError};
+
+/// The version of the request and of the checks: other ones make other verdicts.
+const JUDGE_VERSION: u32 = 1;
+/// The longest change that a judge is shown.
+const LONGEST_DIFF: usize = 800_000;
+const ANSWERS_FILE: &str = "answers.json";
+
+/// The name of an evaluator that is a judge, and what has to hold for it.
+pub(super) fn rule_of(name: &str) -> Option<Rule> {
+    let is_judge = |rest: &str| rest.is_empty() || rest.starts_with(['-', ':']);
+    if name.strip_prefix("agentic-judge").is_some_and(is_judge) {
+        Some(Rule::Every)
+    } else if name.strip_prefix("rubric").is_some_and(is_judge) {
+        Some(Rule::Mean)
+    } else {
+        None
+    }
+}
+
+/// Judge: is the judge any good, then what does it say.
+pub(super) async fn judge(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+) -> Result<Finding, String> {
+    let mut bench = Bench {
+        settings,
+        judging,
+        folder: judging.artifacts.join(&place.folder),
+        number: place.number,
+        asked: asked(judging).await,
+        spent: Spent::default(),
+    };
+    let calibration = bench.calibrate().await?;
+    let work = bench.subject(&judging.change.tree).await?;
+    let mut answers = Vec::new();
+    for number in 1..=settings.samples {
+        answers.push(
+            bench
+                .sample(&work, &format!("sample-{number}"), number)
+                .await?,
+        );
+    }
+    let tally = Tally::of(settings, &answers);
+    let mut metrics = tally.metrics();
+    metrics.insert("calibration".to_owned(), json!(calibration));
+    metrics.insert(
+        "judge".to_owned(),
+        json!({
+            "name": settings.who.name(), "model": settings.who.model(), "version": JUDGE_VERSION,
+        }),
+    );
+    metrics.insert("judge_usage".to_owned(), bench.spent.metrics());
+    // Where every answer was kept from earlier, nobody has made it.
+    fs_err::create_dir_all(&bench.folder).map_err(|error| error.to_string())?;
+    let file = format!("{}/{ANSWERS_FILE}", place.folder);
+    store::write_json(&judging.artifacts.join(&file), &answers)
+        .map_err(|error| error.to_string())?;
+    Ok(Finding {
+        status: tally.status(),
+        score: Some(tally.score()),
+        message: tally.message(),
+        metrics,
+        restored: Vec::new(),
+        assertions: Some(criteria::asked(&settings.criteria)),
+        artifacts: vec![Artifact {
+            kind: "report".to_owned(),
+            path: file,
+            description: "what the judge answered".to_owned(),
+        }],
+    })
+}
+
+/// What was asked of the agent, so that the same task asks the same every time.
+async fn asked(judging: &Judging<'_>) -> String {
+    let about = &judging.desk.about;
+    let prompt = match &about.prompt {
+        None => None,
+        Some(PromptSource::Text(text)) => Some(text.clone()),
+        Some(PromptSource::WorkspaceFile(file)) => {
+            let workspace = judging.workspace;
+            let bytes = workspace.file_at(&workspace.base_tree, file.as_str()).await;
+            bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        }
+    };
+    match prompt {
+        Some(prompt) => format!("{}\n\n{prompt}", about.description),
+        None => about.description.clone(),
+    }
+}
+
+/// A tree and its change.
+struct Work {
+    tree: String,
+    diff: String,
+}
+
+/// What the judge said of the null change and of the reference.
+#[derive(serde::Serialize)]
+struct Calibration {
+    /// Its score of a change of nothing; it does not pass.
+    null: f64,
+    /// Its score of the reference solution, which passes; absent when there is none to show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<f64>,
+}
+
+struct Bench<'a> {
+    settings: &'a Settings,
+    judging: &'a Judging<'a>,
+    folder: Utf8PathBuf,
+    number: usize,
+    asked: String,
+    spent: Spent,
+}
+
+impl Bench<'_> {
+    /// A judge that passes nothing, or fails the reference, says nothing about agents.
+    async fn calibrate(&mut self) -> Result<Calibration, String> {
+        let workspace = self.judging.workspace;
+        let uncalibrated = |what: &str, problem: String| {
+            format!("the judge could not be calibrated with {what}: {problem}")
+        };
+        let null = self.subject(&workspace.base_tree).await?;
+        let answer = self.sample(&null, "null", 1).await;
+        let answer = answer.map_err(|problem| uncalibrated("a change of nothing", problem))?;
+        let answers = [answer];
+        let null = Tally::of(self.settings, &answers);
+        if null.passes() {
+            return Err(format!(
+                "the judge passes a change of nothing ({}): its verdicts do not count",
+                null.message()
+            ));
+        }
+        let mut calibration = Calibration {
+            null: null.score(),
+            reference: None,
+        };
+        let Some(reference) = self.judging.reference else {
+            return Ok(calibration);
+        };
+        let tree = match workspace.reference_tree(reference).await {
+            Ok(tree) => tree,
+            Err(WorkspaceError::NoTree) => return Ok(calibration),
+            Err(error) => return Err(uncalibrated("the reference", error.to_string())),
+        };
+        let work = self.subject(&tree).await?;
+        let answer = self.sample(&work, "reference", 1).await;
+        let answer = answer.map_err(|problem| uncalibrated("the reference", problem))?;
+        let answers = [answer];
+        let tally = Tally::of(self.settings, &answers);
+        if !tally.passes() {
+            return Err(format!(
+                "the judge fails the reference solution ({}): its verdicts do not count",
+                tally.message()
+            ));
+        }
+        calibration.reference = Some(tally.score());
+        Ok(calibration)
+    }
+
+    async fn subject(&self, tree: &str) -> Result<Work, String> {
+        let workspace = self.judging.workspace;
+        let diff = workspace.text_between(&workspace.base_tree, tree).await;
+        let diff = diff.map_err(|error| format!("the change could not be read: {error}"))?;
+        let diff = String::from_utf8_lossy(&diff).into_owned();
+        if diff.len() > LONGEST_DIFF {
+            let size = diff.len();
+            return Err(format!(
+                "a change of {size} bytes is too large to be judged: {LONGEST_DIFF} are the most"
+            ));
+        }
+        Ok(Work {
+            tree: tree.to_owned(),
+            diff,
+        })
+    }
+
+    /// One good answer: a kept one, or one that is asked for now. The kept one is checked as well.
+    async fn sample(&mut self, work: &Work, name: &str, number: u32) -> Result<Answer, String> {
+        let key = self.key(work, number);
+        let slot = Slot::claim(self.judging.desk.cache, &key).await;
+        let slot = slot.map_err(|error| format!("the cache of answers: {error}"))?;
+        let subject = Subject {
+            workspace: self.judging.workspace,
+            tree: &work.tree,
+            diff: &work.diff,
+        };
+        let criteria = &self.settings.criteria;
+        if let Some(kept) = slot.get()
+            && kept.answer.check(criteria, &subject).await.is_ok()
+        {
+            self.spent.kept += 1;
+            return Ok(kept.answer);
+        }
+        let (text, usage) = self.ask(work, name).await?;
+        let answer = Answer::find(&text)?;
+        answer.check(criteria, &subject).await?;
+        let kept = Kept { answer, usage };
+        slot.put(&kept).map_err(|error| error.to_string())?;
+        Ok(kept.answer)
+    }
+
+    async fn ask(&mut self, work: &Work, name: &str) -> Result<(String, Option<Usage>), String> {
+        let has_tapes = self.judging.desk.judges.or(self.judging.desk.models);
+        let chance = if has_tapes.is_some_and(crate::models::Models::has_tapes) {
+            Chance::None
+        } else {
+            Chance::Fresh
+        };
+        let request = self.request(work).text(&request::fence(&work.diff, chance));
+        let question = Question {
+            settings: self.settings,
+            judging: self.judging,
+            tree: &work.tree,
+            request: &request,
+            folder: self.folder.join(name),
+            label: format!("{}/judge-{}-{name}", self.judging.desk.label, self.number),
+        };
+        let said = question.ask().await?;
+        self.spent.add(said.usage.as_ref());
+        Ok((said.text, said.usage))
+    }
+
+    fn request<'a>(&'a self, work: &'a Work) -> Request<'a> {
+        let settings = self.settings;
+        Request {
+            template: settings.template.as_deref(),
+            instructions: settings.instructions.as_deref(),
+            asked: &self.asked,
+            criteria: &settings.criteria,
+            diff: &work.diff,
+            has_copy: !settings.asks_models(),
+        }
+    }
+
+    /// What makes an answer the answer to another question.
+    fn key(&self, work: &Work, number: u32) -> String {
+        let mut hash = Sha256::new();
+        let version = format!("{JUDGE_VERSION} {number}");
+        let judge = self.settings.who.identity();
+        let request = self.request(work).text(PLAIN_FENCE);
+        for part in [&version, &judge, &work.tree, &request] {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        store::hex(&hash.finalize())
+    }
+}

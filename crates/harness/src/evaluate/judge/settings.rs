@@ -1,0 +1,349 @@
+//! `config` of `agentic-judge` and `rubric`: who judges, by what, how often.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use schemars::JsonSchema;
+use serde::{Deserialize, de::IgnoredAny};
+use sha2::{Digest, Sha256};
+
+use super::{
+    criteria::{self, Criterion},
+    request,
+};
+use crate::{
+    agent::{Adapter, Agent},
+    agents::{self, ADAPTERS},
+    config::{
+        AgentSection, AgentSpec, AgentType, EvaluatorSpec, Fault, Node, PromptSource, Source,
+        file_beside, read_agent, read_prompt_file,
+    },
+    store,
+};
+
+const DEFAULT_TIMEOUT_MS: u64 = 300_000;
+const MOST_SAMPLES: u32 = 25;
+
+/// What has to hold for a judge to pass the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::evaluate) enum Rule {
+    /// Every criterion reaches the threshold: `agentic-judge`.
+    Every,
+    /// Their weighted mean does: `rubric`.
+    Mean,
+}
+
+/// `config` of `agentic-judge` and `rubric`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Judge")]
+struct Written {
+    /// The agent that judges, as in `agent` of a test case, without a prompt.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    #[expect(dead_code, reason = "read from the tree, with its places")]
+    agent: Option<IgnoredAny>,
+    /// The kind of agent that judges; short for `agent: {type: …}`.
+    r#type: Option<String>,
+    /// The sub-agent that judges, with `type`.
+    agent_name: Option<String>,
+    /// The model; without `agent` and `type` it is asked directly, through the gateway.
+    model: Option<String>,
+    /// Whose API a directly asked model is reached by; what its name says when left out.
+    provider: Option<ProviderName>,
+    /// What should hold: a map of names to texts, or a list.
+    #[schemars(with = "Option<serde_json::Value>")]
+    #[expect(dead_code, reason = "read from the tree, with its places")]
+    criteria: Option<IgnoredAny>,
+    /// The same as `criteria`.
+    #[schemars(with = "Option<serde_json::Value>")]
+    #[expect(dead_code, reason = "read from the tree, with its places")]
+    assertions: Option<IgnoredAny>,
+    /// The request in your own words; `{{task}}`, `{{criteria}}` and `{{diff}}` are filled in.
+    prompt: Option<String>,
+    /// A file with the request.
+    prompt_file: Option<String>,
+    /// A file with more instructions.
+    #[serde(rename = "instructions-file")]
+    instructions_file: Option<String>,
+    /// Time limit of one answer in milliseconds. Default 300000.
+    timeout: Option<u64>,
+    /// How many answers are asked for; their median counts. Default 1.
+    samples: Option<u32>,
+    /// The share of the scale that is enough. Default 0.5 (`rubric`: 0.7).
+    threshold: Option<f64>,
+}
+
+/// Whose API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ProviderName {
+    /// `/v1/messages`.
+    Anthropic,
+    /// `/v1/chat/completions`.
+    OpenAi,
+}
+
+/// Settings that cannot be wrong any more.
+#[derive(Clone, Debug)]
+pub(in crate::evaluate) struct Settings {
+    pub(super) who: Who,
+    pub(super) rule: Rule,
+    pub(super) criteria: Arc<[Criterion]>,
+    pub(super) template: Option<String>,
+    pub(super) instructions: Option<String>,
+    pub(super) timeout: Duration,
+    pub(super) samples: u32,
+    pub(super) threshold: f64,
+}
+
+/// Who judges.
+#[derive(Clone, Debug)]
+pub(super) enum Who {
+    /// An agent in a copy of the result.
+    Agent(Box<AgentJudge>),
+    /// A model, asked through the gateway.
+    Model {
+        model: String,
+        provider: ProviderName,
+    },
+}
+
+/// An agent that judges.
+#[derive(Clone)]
+pub(super) struct AgentJudge {
+    pub(super) adapter: &'static dyn Adapter,
+    pub(super) spec: AgentSpec,
+    pub(super) folder: Utf8PathBuf,
+    pub(super) source: Arc<Source>,
+}
+
+impl fmt::Debug for AgentJudge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentJudge")
+            .field("adapter", &self.adapter.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentJudge {
+    /// The agent, asked this.
+    pub(super) fn agent(&self, request: &str) -> Result<Box<dyn Agent>, Vec<Fault>> {
+        let prompt = PromptSource::Text(request.to_owned());
+        self.adapter.configure(&AgentSection {
+            prompt: Some(&prompt),
+            ..self.spec.section(self.adapter, &self.folder)
+        })
+    }
+}
+
+impl Who {
+    /// What tells this judge from another.
+    pub(super) fn identity(&self) -> String {
+        match self {
+            Who::Model { model, provider } => format!("{provider:?} {model}"),
+            Who::Agent(judge) => {
+                let config: serde_json::Value = judge.spec.config.read().unwrap_or_default();
+                let spec = &judge.spec;
+                let parts = (&spec.model, &spec.agent_name, &spec.default_model, config);
+                let hash = Sha256::digest(format!("{parts:?}"));
+                format!("{} {}", judge.adapter.name(), store::hex(&hash))
+            }
+        }
+    }
+
+    /// The judge, in a word or two.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Who::Model { model, .. } => model.clone(),
+            Who::Agent(judge) => judge.adapter.name().to_owned(),
+        }
+    }
+
+    /// The model that is asked for.
+    pub(super) fn model(&self) -> Option<&str> {
+        match self {
+            Who::Model { model, .. } => Some(model),
+            Who::Agent(judge) => judge.spec.model.as_deref(),
+        }
+    }
+}
+
+impl Settings {
+    pub(in crate::evaluate) fn read(
+        spec: &EvaluatorSpec,
+        folder: &Utf8Path,
+        rule: Rule,
+    ) -> Result<Settings, Fault> {
+        let config = &spec.config;
+        let written: Written = config.read()?;
+        let who = who(&written, spec, folder)?;
+        let samples = written.samples.unwrap_or(1);
+        if !(1..=MOST_SAMPLES).contains(&samples) {
+            let message = format!("`samples` is a number from 1 to {MOST_SAMPLES}");
+            return Err(config.fault("samples", message));
+        }
+        let threshold = written.threshold.unwrap_or(match rule {
+            Rule::Every => 0.5,
+            Rule::Mean => 0.7,
+        });
+        if !(threshold > 0.0 && threshold <= 1.0) {
+            let message = "`threshold` is a number above 0, up to 1";
+            return Err(config.fault("threshold", message));
+        }
+        let timeout = written.timeout.unwrap_or(DEFAULT_TIMEOUT_MS);
+        if timeout == 0 {
+            return Err(config.fault("timeout", "`timeout` must be above 0"));
+        }
+        Ok(Settings {
+            who,
+            rule,
+            criteria: criteria::read(config)?.into(),
+            template: template(&written, config, folder)?,
+            instructions: text_of(
+                "instructions-file",
+                written.instructions_file.as_ref(),
+                config,
+                folder,
+            )?,
+            timeout: Duration::from_millis(timeout),
+            samples,
+            threshold,
+        })
+    }
+
+    /// Whether it needs a gateway to ask a model itself.
+    pub(in crate::evaluate) fn asks_models(&self) -> bool {
+        matches!(self.who, Who::Model { .. })
+    }
+}
+
+/// Who judges: `agent`, or `type` and what goes with it, or `model` alone.
+fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Who, Fault> {
+    let config = &spec.config;
+    let agent = match (config.get("agent"), &written.r#type, &written.model) {
+        (Some(node), None, None) if written.agent_name.is_none() => {
+            let read = read_agent(node, config.key_span_of("agent"));
+            read.map_err(|mut faults| faults.remove(0))?
+        }
+        (Some(_), _, _) => {
+            let key = ["type", "model", "agent_name"].into_iter();
+            let key = key.into_iter().find(|key| config.get(key).is_some());
+            let key = key.unwrap_or("type");
+            let message = format!("`{key}` has no effect beside `agent`");
+            let fault = Fault::new(config.key_span_of(key), message);
+            return Err(fault.with_hint("put it into `agent`"));
+        }
+        (None, Some(kind), _) => short(kind, written, config),
+        (None, None, Some(model)) => {
+            if written.agent_name.is_some() {
+                let message = "`agent_name` has no effect without `type`";
+                return Err(config.fault("agent_name", message));
+            }
+            return Ok(Who::Model {
+                model: model.clone(),
+                provider: written.provider.unwrap_or_else(|| provider_of(model)),
+            });
+        }
+        (None, None, None) => {
+            let message = format!("nobody judges for `{}`", spec.name);
+            let hint = "name an agent (`agent: {type: claude-code}`) or a model (`model: …`)";
+            return Err(Fault::new(config.span, message).with_hint(hint));
+        }
+    };
+    if written.provider.is_some() {
+        let message = "`provider` has no effect here: the agent knows its own";
+        return Err(Fault::new(config.key_span_of("provider"), message));
+    }
+    agent_judge(agent, spec, folder).map(|judge| Who::Agent(Box::new(judge)))
+}
+
+/// youBencha's way to name the agent.
+fn short(kind: &str, written: &Written, config: &Node) -> AgentSpec {
+    AgentSpec {
+        kind: AgentType::Named(kind.to_owned()),
+        kind_span: config.span_of("type"),
+        agent_name: written.agent_name.clone(),
+        model: written.model.clone(),
+        version: None,
+        default_model: None,
+        node: config.clone(),
+        config: Node::empty_map(config.key_span_of("type")),
+    }
+}
+
+fn agent_judge(
+    agent: AgentSpec,
+    spec: &EvaluatorSpec,
+    folder: &Utf8Path,
+) -> Result<AgentJudge, Fault> {
+    let known: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name()).collect();
+    let adapter = match &agent.kind {
+        AgentType::Named(name) => agents::find(name),
+        AgentType::Auto => None,
+    };
+    let judge = AgentJudge {
+        adapter: adapter.ok_or_else(|| agent.unknown(&known))?,
+        spec: agent,
+        folder: folder.to_owned(),
+        source: Arc::clone(&spec.source),
+    };
+    let agent = judge
+        .agent("judge")
+        .map_err(|mut faults| faults.remove(0))?;
+    if agent.prompt().is_none() {
+        let message = format!(
+            "`{}` reads no prompt, so it cannot judge",
+            judge.adapter.name()
+        );
+        return Err(Fault::new(judge.spec.kind_span, message));
+    }
+    Ok(judge)
+}
+
+fn provider_of(model: &str) -> ProviderName {
+    if model.contains("claude") {
+        ProviderName::Anthropic
+    } else {
+        ProviderName::OpenAi
+    }
+}
+
+/// The request in the user's own words.
+fn template(written: &Written, config: &Node, folder: &Utf8Path) -> Result<Option<String>, Fault> {
+    let (key, text) = match (&written.prompt, &written.prompt_file) {
+        (Some(_), Some(_)) => {
+            let message = "both `prompt` and `prompt_file` are given";
+            return Err(config
+                .fault("prompt_file", message)
+                .with_hint("keep one of them"));
+        }
+        (Some(text), None) => ("prompt", Some(text.clone())),
+        (None, file) => (
+            "prompt_file",
+            text_of("prompt_file", file.as_ref(), config, folder)?,
+        ),
+    };
+    let unknown = text.as_deref().and_then(request::unknown_place);
+    if let Some(place) = unknown {
+        let message = format!("`{{{{{place}}}}}` stands for nothing");
+        let hint = "known: `{{task}}`, `{{criteria}}`, `{{diff}}`";
+        return Err(config.fault(key, message).with_hint(hint));
+    }
+    Ok(text)
+}
+
+/// The text of a file beside the test case.
+fn text_of(
+    key: &str,
+    file: Option<&String>,
+    config: &Node,
+    folder: &Utf8Path,
+) -> Result<Option<String>, Fault> {
+    let Some(file) = file else { return Ok(None) };
+    let refused = |problem: String| {
+        let message = format!("`{key}` `{file}` cannot be used: {problem}");
+        config.fault(key, message)
+    };
+    let path = file_beside(folder, file).map_err(refused)?;
+    read_prompt_file(&path).map(Some).map_err(refused)
+}

@@ -1,0 +1,249 @@
+//! `lint`, `build`, `typecheck`: a command that finds fault with code. Only what the base does not
+//! have already counts: an old warning is not the agent's.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::Utf8Path;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+
+use super::{
+    Artifact, Finding as Found, Judging, Place, VerdictStatus,
+    bench::{Bench, Setup},
+    command,
+    protect::Protect,
+    reports::{Findings, Severity},
+    shell,
+    tests::bounded,
+    words::CommandWords,
+};
+use crate::{
+    config::{EvaluatorSpec, Fault},
+    store,
+};
+
+/// What is new, finding by finding.
+const FINDINGS: &str = "new-findings.json";
+
+/// `config` of `lint`, `build` and `typecheck`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// Words, or a line for the shell. `PROCTOR_REPORT` names the file that its report goes to
+    /// (SARIF, `ESLint`'s or cargo's JSON); what it prints is read when it writes none.
+    command: CommandWords,
+    /// How bad a finding has to be to count. Default `warning`.
+    level: Option<Level>,
+    /// How many new findings are still good. Default 0.
+    #[serde(default)]
+    max_new: usize,
+    /// Files that are as the task has them; settings of linters when left out.
+    protect: Option<Vec<String>>,
+    /// More environment.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// The folder to run in, below the clean copy.
+    working_dir: Option<String>,
+    /// How long it may take; 0 is no limit.
+    timeout_ms: Option<u64>,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Note,
+    Warning,
+    Error,
+}
+
+/// Settings that cannot be wrong any more.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    argv: Vec<String>,
+    level: Severity,
+    max_new: usize,
+    timeout: Option<Duration>,
+    pub(super) setup: Setup,
+}
+
+impl Settings {
+    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
+        let written: Written = spec.config.read()?;
+        let usual = Protect::linters();
+        let protect = Protect::read(&spec.config, written.protect.as_deref(), usual)?;
+        Ok(Settings {
+            argv: command::program(spec, written.command)?,
+            level: match written.level.unwrap_or(Level::Warning) {
+                Level::Note => Severity::Note,
+                Level::Warning => Severity::Warning,
+                Level::Error => Severity::Error,
+            },
+            max_new: written.max_new,
+            timeout: command::timeout(written.timeout_ms),
+            setup: Setup {
+                env: written.env,
+                case_dir: Some(folder.to_owned()),
+                working_dir: command::working_dir(spec, written.working_dir)?,
+                protect,
+                ..Setup::default()
+            },
+        })
+    }
+
+    /// A line for the shell of a repo's task.
+    pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+        Settings {
+            argv: shell::line(line),
+            level: Severity::Warning,
+            max_new: 0,
+            timeout: Some(timeout),
+            setup: Setup {
+                protect: Protect::linters(),
+                ..Setup::default()
+            },
+        }
+    }
+}
+
+/// What the command said of one state of the code.
+struct Said {
+    code: i32,
+    last_line: String,
+    /// When it wrote a report that could be read.
+    findings: Option<Findings>,
+    restored: Vec<String>,
+}
+
+pub(super) async fn judge(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+) -> Result<Found, String> {
+    let tree = judging.change.tree.as_str();
+    let said = ask(settings, judging, place, ("", tree)).await?;
+    let line = shell_words::join(&settings.argv);
+    if said.findings.is_none() && said.code == 0 {
+        let message = format!("`{line}` passed");
+        return Ok(found(place, &said, VerdictStatus::Passed, message));
+    }
+    let base = judging.workspace.base_tree.as_str();
+    let base = ask(settings, judging, place, ("-base", base)).await?;
+    let (Some(now), Some(before)) = (&said.findings, &base.findings) else {
+        return by_exit_code(&line, place, &said, &base);
+    };
+    let new = now.new_since(before);
+    let bad: Vec<_> = new.iter().filter(|it| it.level >= settings.level).collect();
+    let path = format!("{}/{FINDINGS}", place.folder);
+    store::write_json(&judging.artifacts.join(&path), &json!({ "new": new }))
+        .map_err(|error| error.to_string())?;
+    let status = if bad.len() <= settings.max_new {
+        VerdictStatus::Passed
+    } else {
+        VerdictStatus::Failed
+    };
+    let first = bad.first().map_or(String::new(), |finding| {
+        let file = finding.file.as_deref().unwrap_or("?");
+        format!(": {file}: {}", finding.message)
+    });
+    let message = format!(
+        "{} new findings ({} before, {} now){first}",
+        bad.len(),
+        before.at_least(settings.level),
+        now.at_least(settings.level),
+    );
+    let mut found = found(place, &said, status, message);
+    let counts = json!({
+        "new": bad.len(),
+        "before": before.at_least(settings.level),
+        "now": now.at_least(settings.level),
+    });
+    found.metrics.insert("findings".to_owned(), counts);
+    found.artifacts.push(Artifact {
+        kind: "report".to_owned(),
+        path,
+        description: "what the base does not have".to_owned(),
+    });
+    Ok(found)
+}
+
+/// The verdict when there is no report to compare: the command fails now and did not before.
+fn by_exit_code(line: &str, place: &Place, said: &Said, base: &Said) -> Result<Found, String> {
+    let message = format!(
+        "`{line}` exited with code {}: {}",
+        said.code, said.last_line
+    );
+    match (said.code, base.code) {
+        (0, _) => {
+            let message = format!("`{line}` passed");
+            Ok(found(place, said, VerdictStatus::Passed, message))
+        }
+        (_, 0) => Ok(found(place, said, VerdictStatus::Failed, message)),
+        _ => Err(format!(
+            "{message}; it fails without the agent's change too, and no report tells what is new"
+        )),
+    }
+}
+
+fn found(place: &Place, said: &Said, status: VerdictStatus, message: String) -> Found {
+    Found {
+        status,
+        score: None,
+        message,
+        metrics: Map::from_iter([("exit_code".to_owned(), json!(said.code))]),
+        assertions: None,
+        artifacts: vec![Artifact {
+            kind: "log".to_owned(),
+            path: format!("{}/output.log", place.folder),
+            description: "what the command printed".to_owned(),
+        }],
+        restored: said.restored.clone(),
+    }
+}
+
+async fn ask(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+    which: (&str, &str),
+) -> Result<Said, String> {
+    let bench = Bench::open(&settings.setup, judging, place, which).await?;
+    let restored = bench.restored.clone();
+    if let Err(unbuilt) = bench.make_ready().await? {
+        bench.close().await?;
+        return Ok(Said {
+            code: unbuilt.code,
+            last_line: unbuilt.message,
+            findings: None,
+            restored,
+        });
+    }
+    let logs = bench.logs.clone();
+    let ran = bench
+        .step(&settings.argv, settings.timeout, logs.clone())
+        .await?;
+    let line = shell_words::join(&settings.argv);
+    let code = ran.code(&line)?;
+    if matches!(code, 126 | 127) {
+        return Err(format!("`{line}` could not be run (exit code {code})"));
+    }
+    let report = bench.report();
+    let written = match report.symlink_metadata() {
+        Ok(_) => bounded(&report)?,
+        Err(_) => bounded(&logs.join("stdout"))?,
+    };
+    let findings = match Findings::read(&written) {
+        Ok(findings) => Some(findings.relative_to(bench.copy_inside().as_str())),
+        // A report that is there and cannot be read says nothing either way.
+        Err(error) if report.exists() => return Err(error.to_string()),
+        Err(_) => None,
+    };
+    bench.close().await?;
+    Ok(Said {
+        code,
+        last_line: ran.last_line,
+        findings,
+        restored,
+    })
+}

@@ -1,0 +1,320 @@
+//! The settings of `tests`: which runner or command, where its report is, which tests count and how
+//! much.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use globset::{Glob, GlobMatcher, GlobSet};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    config::{EvaluatorSpec, Fault},
+    evaluate::{
+        bench::{Bench, Hidden, Setup},
+        command,
+        protect::{self, Protect},
+        words::CommandWords,
+    },
+    sandbox::docker::Network,
+};
+
+/// `config` of `tests`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// A runner that is known: it is run so that it writes its report where the work has no hand.
+    runner: Option<Runner>,
+    /// More arguments for the runner.
+    #[serde(default)]
+    args: Vec<String>,
+    /// Any other command: words, or a line for the shell. `PROCTOR_REPORT` names the file that its
+    /// report goes to; what it prints is read when it writes none.
+    command: Option<CommandWords>,
+    /// A report that the command writes elsewhere, below the clean copy.
+    report: Option<String>,
+    /// Only these tests count: they fail before the work and must pass after it.
+    #[serde(default)]
+    fail_to_pass: Vec<String>,
+    /// Only these tests count: they pass before the work and must still pass.
+    #[serde(default)]
+    pass_to_pass: Vec<String>,
+    /// How much tests count, by patterns of their names; 1 for all others.
+    #[serde(default)]
+    weights: BTreeMap<String, f64>,
+    /// Tests that may be skipped, as patterns of their names: they do not count then.
+    #[serde(default)]
+    may_skip: Vec<String>,
+    /// How often tests are run again when not all passed. What passes then counts, and is told.
+    #[serde(default)]
+    #[schemars(range(max = 10))]
+    reruns: u32,
+    /// The score that is enough, from 0 to 1. Default 1: every test that counts.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    threshold: Option<f64>,
+    /// A folder beside the test case whose files are laid over the clean copy.
+    hidden_tests: Option<String>,
+    /// Files that are as the task has them; tests and what decides about them when left out.
+    protect: Option<Vec<String>>,
+    /// Whether the tests may use the network. Default no; needs containers to hold.
+    #[serde(default)]
+    network: bool,
+    /// More environment.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// The folder to run in, below the clean copy.
+    working_dir: Option<String>,
+    /// How long it may take; 0 is no limit.
+    timeout_ms: Option<u64>,
+}
+
+/// A runner that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Runner {
+    Pytest,
+    Jest,
+    Vitest,
+    /// Node's own, `node --test`.
+    Node,
+    /// `cargo test`.
+    Cargo,
+    /// `cargo nextest run`.
+    Nextest,
+    /// `go test`.
+    Go,
+}
+
+impl Runner {
+    /// What is run: the words before and after further arguments.
+    fn words(self, report: &str) -> (Vec<String>, Vec<String>) {
+        let (before, after): (Vec<&str>, Vec<&str>) = match self {
+            Runner::Pytest => (
+                vec!["python3", "-m", "pytest", "-p", "no:cacheprovider"],
+                vec!["--junitxml", report],
+            ),
+            Runner::Jest => (
+                vec!["npx", "--no-install", "jest", "--ci", "--json"],
+                vec!["--outputFile", report],
+            ),
+            Runner::Vitest => (
+                vec!["npx", "--no-install", "vitest", "run", "--reporter=json"],
+                vec!["--outputFile", report],
+            ),
+            Runner::Node => (
+                vec!["node", "--test", "--test-reporter=junit"],
+                vec!["--test-reporter-destination", report],
+            ),
+            Runner::Cargo => (
+                vec!["cargo", "test", "--offline", "--no-fail-fast"],
+                vec!["--", "-Zunstable-options", "--format=json"],
+            ),
+            Runner::Nextest => (
+                vec!["cargo", "nextest", "run", "--offline", "--no-fail-fast"],
+                vec!["--message-format", "libtest-json"],
+            ),
+            Runner::Go => (vec!["go", "test", "-json"], vec!["./..."]),
+        };
+        let owned = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
+        (owned(before), owned(after))
+    }
+
+    /// Variables without which it gives no report, or leaves files behind.
+    fn env(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Runner::Pytest => &[("PYTHONDONTWRITEBYTECODE", "1"), ("PYTEST_ADDOPTS", "")],
+            Runner::Cargo => &[("RUSTC_BOOTSTRAP", "1")],
+            Runner::Nextest => &[("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")],
+            Runner::Jest | Runner::Vitest | Runner::Node | Runner::Go => &[],
+        }
+    }
+
+    fn origin(self) -> Origin {
+        match self {
+            Runner::Cargo | Runner::Nextest | Runner::Go => Origin::Output,
+            Runner::Pytest | Runner::Jest | Runner::Vitest | Runner::Node => Origin::Runner,
+        }
+    }
+}
+
+/// Where results come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A file that a known runner writes.
+    Runner,
+    /// What a known runner prints, for machines.
+    Output,
+    /// The file that a command was told, else what it prints.
+    Any,
+    /// A file below the clean copy.
+    File(Utf8PathBuf),
+}
+
+impl Origin {
+    /// The file that the report is looked for in.
+    pub(super) fn file(&self, bench: &Bench<'_>) -> Option<Utf8PathBuf> {
+        match self {
+            Origin::Runner | Origin::Any => Some(bench.report()),
+            Origin::Output => None,
+            Origin::File(path) => Some(bench.copy.join(path)),
+        }
+    }
+}
+
+/// Settings that cannot be wrong any more.
+#[derive(Clone, Debug)]
+pub(in crate::evaluate) struct Settings {
+    what: What,
+    pub(super) origin: Origin,
+    pub(super) wanted: Vec<String>,
+    pub(super) weights: Vec<(GlobMatcher, f64)>,
+    pub(super) may_skip: GlobSet,
+    pub(super) reruns: u32,
+    pub(super) threshold: f64,
+    pub(super) timeout: Option<Duration>,
+    pub(in crate::evaluate) setup: Setup,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Runner(Runner, Vec<String>),
+    Command(Vec<String>),
+}
+
+impl Settings {
+    pub(in crate::evaluate) fn read(
+        spec: &EvaluatorSpec,
+        folder: &Utf8Path,
+    ) -> Result<Settings, Fault> {
+        let written: Written = spec.config.read()?;
+        let config = &spec.config;
+        let threshold = written.threshold.unwrap_or(1.0);
+        if !(0.0..=1.0).contains(&threshold) {
+            return Err(config.fault("threshold", "`threshold` is a number from 0 to 1"));
+        }
+        if written.reruns > 10 {
+            return Err(config.fault("reruns", "`reruns` is a number from 0 to 10"));
+        }
+        let mut wanted = written.fail_to_pass.clone();
+        wanted.extend(written.pass_to_pass.iter().cloned());
+        let mut env: BTreeMap<String, String> = BTreeMap::new();
+        let runner = written.runner.map_or(&[] as &[_], Runner::env);
+        env.extend(
+            runner
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned())),
+        );
+        env.extend(written.env.clone());
+        let usual = Protect::tests();
+        let setup = Setup {
+            env,
+            case_dir: None,
+            working_dir: command::working_dir(spec, written.working_dir.clone())?,
+            hidden: hidden(spec, folder, written.hidden_tests.as_deref())?,
+            protect: Protect::read(config, written.protect.as_deref(), usual)?,
+            network: if written.network {
+                Network::Open
+            } else {
+                Network::None
+            },
+            ..Setup::default()
+        };
+        let (what, origin) = what(spec, &written)?;
+        Ok(Settings {
+            what,
+            origin,
+            wanted,
+            weights: weights(spec, &written.weights)?,
+            may_skip: protect::globs(config, "may_skip", &written.may_skip)?,
+            reruns: written.reruns,
+            threshold,
+            timeout: command::timeout(written.timeout_ms),
+            setup,
+        })
+    }
+
+    /// What is run, with the report's file as it is seen there.
+    pub(super) fn argv(&self, report: &str) -> Vec<String> {
+        match &self.what {
+            What::Command(argv) => argv.clone(),
+            What::Runner(runner, args) => {
+                let (mut words, after) = runner.words(report);
+                words.extend(args.iter().cloned());
+                words.extend(after);
+                words
+            }
+        }
+    }
+}
+
+fn what(spec: &EvaluatorSpec, written: &Written) -> Result<(What, Origin), Fault> {
+    let config = &spec.config;
+    match (written.runner, written.command.clone()) {
+        (Some(_), Some(_)) => Err(config.fault("command", "both `runner` and `command` are given")),
+        (None, None) => Err(
+            Fault::new(spec.span, "neither `runner` nor `command` is given")
+                .with_hint("name one, such as `runner: pytest`"),
+        ),
+        (Some(_), None) if written.report.is_some() => {
+            Err(config.fault("report", "`report` has no effect beside `runner`"))
+        }
+        (Some(runner), None) => {
+            let what = What::Runner(runner, written.args.clone());
+            Ok((what, runner.origin()))
+        }
+        (None, Some(_)) if !written.args.is_empty() => {
+            Err(config.fault("args", "`args` has no effect beside `command`"))
+        }
+        (None, Some(words)) => {
+            let origin = match &written.report {
+                None => Origin::Any,
+                Some(path) => {
+                    let path = Utf8PathBuf::from(path);
+                    let leaves = path.components().any(|part| part.as_str() == "..");
+                    if path.is_absolute() || leaves {
+                        let message = format!("`{path}` leaves the clean copy");
+                        return Err(config.fault("report", message));
+                    }
+                    Origin::File(path)
+                }
+            };
+            Ok((What::Command(command::program(spec, words)?), origin))
+        }
+    }
+}
+
+fn weights(
+    spec: &EvaluatorSpec,
+    written: &BTreeMap<String, f64>,
+) -> Result<Vec<(GlobMatcher, f64)>, Fault> {
+    let mut weights = Vec::new();
+    for (pattern, weight) in written {
+        if !(weight.is_finite() && *weight >= 0.0) {
+            let message = format!("the weight of `{pattern}` is a number from 0 on");
+            return Err(spec.config.fault("weights", message));
+        }
+        let glob = Glob::new(pattern).map_err(|error| {
+            let message = format!("`{pattern}` is not a pattern: {}", error.kind());
+            spec.config.fault("weights", message)
+        })?;
+        weights.push((glob.compile_matcher(), *weight));
+    }
+    Ok(weights)
+}
+
+/// A folder of hidden tests, which must be there.
+pub(in crate::evaluate) fn hidden(
+    spec: &EvaluatorSpec,
+    folder: &Utf8Path,
+    written: Option<&str>,
+) -> Result<Hidden, Fault> {
+    let Some(written) = written else {
+        return Ok(Hidden::None);
+    };
+    let path = folder.join(written);
+    if !path.is_dir() {
+        let message = format!("there is no folder {path}");
+        return Err(spec.config.fault("hidden_tests", message));
+    }
+    Ok(Hidden::Folder(path))
+}

@@ -1,0 +1,183 @@
+//! `trajectory`: how the agent went about it, by its normalised log: limits on turns, tokens, cost
+//! and time; tools and commands that it must or must not use.
+
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Finding, Judging, VerdictStatus, content::read_log};
+use crate::{
+    config::{EvaluatorSpec, Fault},
+    log::{Document, ToolCall},
+    usage::Usd,
+};
+
+/// `config` of `trajectory`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    /// The most turns.
+    max_turns: Option<u64>,
+    /// The most tokens, in and out.
+    max_tokens: Option<u64>,
+    /// The most that it may cost, in dollars.
+    max_cost_usd: Option<f64>,
+    /// The longest that it may take.
+    max_duration_ms: Option<u64>,
+    /// The most tool calls.
+    max_tool_calls: Option<u64>,
+    /// Tools that it must not use, by name.
+    forbidden_tools: Vec<String>,
+    /// Tools that it must use.
+    required_tools: Vec<String>,
+    /// Regular expressions that no command may match.
+    forbidden_commands: Vec<String>,
+    /// Regular expressions that some command must match.
+    required_commands: Vec<String>,
+}
+
+/// Settings that cannot be wrong any more.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    written: Written,
+    forbidden: Vec<Regex>,
+    required: Vec<Regex>,
+}
+
+impl Settings {
+    pub(super) fn read(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
+        let written: Written = spec.config.read()?;
+        let all = |key: &str, patterns: &[String]| -> Result<Vec<Regex>, Fault> {
+            let read = |text: &String| {
+                Regex::new(text).map_err(|error| {
+                    spec.config
+                        .fault(key, format!("this is no pattern: {error}"))
+                })
+            };
+            patterns.iter().map(read).collect()
+        };
+        let has_limit = written.max_turns.is_some()
+            || written.max_tokens.is_some()
+            || written.max_cost_usd.is_some()
+            || written.max_duration_ms.is_some()
+            || written.max_tool_calls.is_some();
+        let lists = [
+            &written.forbidden_tools,
+            &written.required_tools,
+            &written.forbidden_commands,
+            &written.required_commands,
+        ];
+        if !has_limit && lists.iter().all(|list| list.is_empty()) {
+            let fault = Fault::new(spec.span, "`trajectory` asserts nothing");
+            return Err(fault.with_hint("add a limit, or tools and commands"));
+        }
+        Ok(Settings {
+            forbidden: all("forbidden_commands", &written.forbidden_commands)?,
+            required: all("required_commands", &written.required_commands)?,
+            written,
+        })
+    }
+}
+
+pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
+    let log = read_log(judging)?;
+    let mut violations = limits(&settings.written, &log)?;
+    let written = &settings.written;
+    let uses = |name: &str| log.tool_calls.iter().any(|call| call.name == name);
+    let commands: Vec<String> = log.tool_calls.iter().filter_map(command_of).collect();
+    let runs = |pattern: &Regex| commands.iter().find(|command| pattern.is_match(command));
+    for tool in written.forbidden_tools.iter().filter(|tool| uses(tool)) {
+        violations.push(format!("it used {tool}"));
+    }
+    for tool in written.required_tools.iter().filter(|tool| !uses(tool)) {
+        violations.push(format!("it did not use {tool}"));
+    }
+    for pattern in &settings.forbidden {
+        if let Some(command) = runs(pattern) {
+            let short: String = command.chars().take(120).collect();
+            violations.push(format!("it ran `{short}`"));
+        }
+    }
+    for pattern in settings.required.iter().filter(|it| runs(it).is_none()) {
+        violations.push(format!("it ran nothing like `{pattern}`"));
+    }
+    Ok(Finding {
+        status: if violations.is_empty() {
+            VerdictStatus::Passed
+        } else {
+            VerdictStatus::Failed
+        },
+        score: None,
+        message: if violations.is_empty() {
+            format!("{} tool calls, all as they should be", log.tool_calls.len())
+        } else {
+            violations.join("; ")
+        },
+        metrics: Map::from_iter([
+            ("tool_calls".to_owned(), json!(log.tool_calls.len())),
+            ("violations".to_owned(), json!(violations)),
+        ]),
+        assertions: None,
+        artifacts: Vec::new(),
+        restored: Vec::new(),
+    })
+}
+
+/// What goes beyond a limit. A figure that is not known cannot be held against one.
+fn limits(written: &Written, log: &Document) -> Result<Vec<String>, String> {
+    let usage = log.account.usage.as_ref().map(|usage| &usage.total);
+    let cost = usage.and_then(|total| total.cost_usd);
+    let checks = [
+        (
+            "turns",
+            written.max_turns.map(|limit| limit as f64),
+            log.account.execution.turns.map(|turns| turns as f64),
+        ),
+        (
+            "tokens",
+            written.max_tokens.map(|limit| limit as f64),
+            usage
+                .and_then(|total| total.total_tokens)
+                .map(|tokens| tokens as f64),
+        ),
+        ("dollars", written.max_cost_usd, cost.map(Usd::dollars)),
+        (
+            "milliseconds",
+            written.max_duration_ms.map(|limit| limit as f64),
+            log.account.execution.duration_ms.map(|time| time as f64),
+        ),
+        (
+            "tool calls",
+            written.max_tool_calls.map(|limit| limit as f64),
+            Some(log.tool_calls.len() as f64),
+        ),
+    ];
+    let mut violations = Vec::new();
+    for (what, limit, value) in checks {
+        match (limit, value) {
+            (Some(_), None) => return Err(format!("how many {what} it took is not known")),
+            (Some(limit), Some(value)) if value > limit => {
+                violations.push(format!("{value} {what}, {limit} at most"));
+            }
+            _ => {}
+        }
+    }
+    Ok(violations)
+}
+
+/// The command that a call runs, for tools that run one.
+fn command_of(call: &ToolCall) -> Option<String> {
+    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
+    let command = ["command", "cmd", "script"]
+        .iter()
+        .find_map(|key| arguments.get(key))?;
+    match command {
+        Value::String(line) => Some(line.clone()),
+        Value::Array(words) => {
+            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+            Some(shell_words::join(words?))
+        }
+        _ => None,
+    }
+}

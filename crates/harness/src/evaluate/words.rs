@@ -1,0 +1,61 @@
+//! A command as it is written: a list of words, or a line for the shell.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::shell;
+
+/// A list of words, or a line for the shell.
+#[derive(Clone, Debug)]
+pub(super) struct CommandWords(pub(super) Vec<String>);
+
+impl CommandWords {
+    /// Whether there is no program in it.
+    pub(super) fn is_empty(&self) -> bool {
+        let line = [String::from("sh"), String::from("-c")];
+        match self.0.strip_prefix(line.as_slice()) {
+            Some([text]) => text.trim().is_empty(),
+            _ => self.0.first().is_none_or(String::is_empty),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CommandWords {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl<'de> serde::de::Visitor<'de> for Words {
+            type Value = Vec<String>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a list of words or a line for the shell")
+            }
+            fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Vec<String>, E> {
+                Ok(shell::line(line))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<Vec<String>, A::Error> {
+                let mut words = Vec::new();
+                while let Some(word) = list.next_element()? {
+                    words.push(word);
+                }
+                Ok(words)
+            }
+        }
+        deserializer.deserialize_any(Words).map(CommandWords)
+    }
+}
+
+impl JsonSchema for CommandWords {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Command".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "oneOf": [
+                { "type": "string", "minLength": 1, "description": "a line for the shell" },
+                { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+            ]
+        })
+    }
+}

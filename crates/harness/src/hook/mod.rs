@@ -1,0 +1,170 @@
+//! Hooks of a test case: scripts before the agent starts, and scripts, webhooks and a file of
+//! results after the work is judged. They are the user's own programs and run on this machine.
+
+mod database;
+mod redact;
+mod script;
+mod webhook;
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use self::redact::Redactor;
+pub use self::{
+    database::{Database, Earlier, Entry},
+    script::Script,
+    webhook::{Retries, Webhook, WithArtifacts},
+};
+use crate::{host::Host, store::Results};
+
+/// The hooks of a task.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// Run in the workspace before the agent starts; when one fails the agent does not.
+    pub pre_execution: Arc<[Hook]>,
+    /// Run when the results are there; none of them changes a verdict.
+    pub post_evaluation: Arc<[Hook]>,
+}
+
+/// Something that is done.
+#[derive(Clone, Debug)]
+pub enum Hook {
+    /// A program is run.
+    Script(Script),
+    /// The results are sent somewhere.
+    Webhook(Webhook),
+    /// The results are added to a file.
+    Database(Database),
+}
+
+/// When a hook runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HookPhase {
+    /// Before the agent starts.
+    PreExecution,
+    /// When the results are there.
+    PostEvaluation,
+}
+
+/// What came of a hook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HookRecord {
+    /// When it ran.
+    pub phase: HookPhase,
+    /// Its kind: `script`, `webhook` or `database`.
+    pub name: String,
+    /// Whether it did what it is for.
+    pub status: HookStatus,
+    /// What came of it, in one line.
+    pub message: String,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// When it was done.
+    pub timestamp: String,
+    /// The exit code of a script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How often a webhook was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// The file with what a script printed, below the artifacts folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+/// Whether a hook did what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HookStatus {
+    /// It did.
+    Passed,
+    /// It did not.
+    Failed,
+}
+
+/// What hooks are run in.
+pub struct Scene<'a> {
+    /// When.
+    pub phase: HookPhase,
+    /// What scripts are told, by name.
+    pub variables: BTreeMap<&'static str, String>,
+    /// Where scripts run, unless they say.
+    pub cwd: &'a Utf8Path,
+    /// A HOME for scripts.
+    pub home: &'a Utf8Path,
+    /// The artifacts folder.
+    pub artifacts: &'a Utf8Path,
+    /// The results, once they are there.
+    pub results: Option<&'a Results>,
+    /// The machine.
+    pub host: &'a Host,
+    /// Cancelled when the run is.
+    pub cancel: &'a CancellationToken,
+}
+
+/// What one hook did.
+struct Did {
+    status: HookStatus,
+    message: String,
+    exit_code: Option<i32>,
+    attempts: Option<u32>,
+    output: Option<Utf8PathBuf>,
+}
+
+impl Did {
+    fn new(status: HookStatus, message: impl Into<String>) -> Did {
+        Did {
+            status,
+            message: message.into(),
+            exit_code: None,
+            attempts: None,
+            output: None,
+        }
+    }
+}
+
+impl Hook {
+    fn name(&self) -> &'static str {
+        match self {
+            Hook::Script(_) => "script",
+            Hook::Webhook(_) => "webhook",
+            Hook::Database(_) => "database",
+        }
+    }
+
+    /// Do it. `number` is its place among its like, from 1.
+    pub async fn run(&self, scene: &Scene<'_>, number: usize) -> HookRecord {
+        let started = Instant::now();
+        let redactor = Redactor::new(self.secrets(), &scene.host.env);
+        let did = match self {
+            Hook::Script(script) => script.run(scene, number, &redactor).await,
+            Hook::Webhook(webhook) => webhook.run(scene).await,
+            Hook::Database(database) => database.run(scene).await,
+        };
+        HookRecord {
+            phase: scene.phase,
+            name: self.name().to_owned(),
+            status: did.status,
+            message: redactor.text(&did.message),
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            timestamp: jiff::Timestamp::now().to_string(),
+            exit_code: did.exit_code,
+            attempts: did.attempts,
+            output: did.output.map(Utf8PathBuf::into_string),
+        }
+    }
+
+    /// What must not show in what it leaves.
+    fn secrets(&self) -> Vec<String> {
+        match self {
+            Hook::Script(script) => script.env.values().cloned().collect(),
+            Hook::Webhook(webhook) => webhook.secrets(),
+            Hook::Database(_) => Vec::new(),
+        }
+    }
+}

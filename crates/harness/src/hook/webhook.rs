@@ -1,0 +1,203 @@
+//! `webhook`: the results as JSON to a URL, signed when there is a secret, tried again when the
+//! other side fails.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proctor_gateway::{Client, Outgoing, Reply};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Did, HookStatus, Scene};
+use crate::store::{self, PATCH_FILE};
+
+/// How often it is tried.
+const ATTEMPTS: u32 = 3;
+/// The pause after the first try; it doubles.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Larger artifacts are not sent.
+const LARGEST_ARTIFACT: u64 = 1 << 20;
+const SIGNATURE: &str = "x-proctor-signature-256";
+const BLOCK: usize = 64;
+
+/// Where results are sent.
+#[derive(Clone)]
+pub struct Webhook {
+    /// The URL.
+    pub url: String,
+    /// The method.
+    pub method: String,
+    /// More headers.
+    pub headers: BTreeMap<String, String>,
+    /// Whether the patch and the evaluators' files are sent along.
+    pub artifacts: WithArtifacts,
+    /// How often it is tried.
+    pub retries: Retries,
+    /// What the body is signed with.
+    pub secret: Option<String>,
+    /// How long one try may take.
+    pub timeout: Duration,
+}
+
+/// Whether files are sent along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithArtifacts {
+    /// Their text is.
+    Yes,
+    /// Only the results.
+    No,
+}
+
+/// How often a webhook is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retries {
+    /// Three times.
+    Some,
+    /// Once.
+    None,
+}
+
+/// Headers may hold secrets, and so may the URL.
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Webhook")
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Webhook {
+    pub(super) fn secrets(&self) -> Vec<String> {
+        let headers = self.headers.values().cloned();
+        headers.chain(self.secret.clone()).collect()
+    }
+
+    pub(super) async fn run(&self, scene: &Scene<'_>) -> Did {
+        let body = match self.body(scene) {
+            Ok(body) => body,
+            Err(message) => return Did::new(HookStatus::Failed, message),
+        };
+        let roots = scene.host.env.get("SSL_CERT_FILE").map(Into::into);
+        let client = match Client::new(&Vec::from_iter(roots)) {
+            Ok(client) => client,
+            Err(error) => return Did::new(HookStatus::Failed, error.to_string()),
+        };
+        let attempts = match self.retries {
+            Retries::Some => ATTEMPTS,
+            Retries::None => 1,
+        };
+        let mut attempt = 1;
+        loop {
+            let sent = tokio::select! {
+                sent = client.send(self.outgoing(&body), self.timeout) => sent,
+                () = scene.cancel.cancelled() => Err(std::io::Error::other("interrupted")),
+            };
+            let is_last = attempt == attempts || scene.cancel.is_cancelled();
+            if is_last || !is_worth_another(&sent) {
+                return told(sent, attempt);
+            }
+            tokio::time::sleep(PAUSE * 2_u32.pow(attempt - 1)).await;
+            attempt += 1;
+        }
+    }
+
+    fn body(&self, scene: &Scene<'_>) -> Result<Vec<u8>, String> {
+        let mut body = serde_json::to_value(scene.results).map_err(|error| error.to_string())?;
+        if self.artifacts == WithArtifacts::Yes {
+            let files = scene.results.iter();
+            let left = files.flat_map(|results| &results.artifacts.evaluator_artifacts);
+            let names = left.map(String::as_str).chain([PATCH_FILE]);
+            let texts: BTreeMap<&str, String> = names
+                .filter_map(|name| {
+                    let path = scene.artifacts.join(name);
+                    let size = path.metadata().ok()?.len();
+                    let text = (size <= LARGEST_ARTIFACT).then(|| fs_err::read_to_string(&path));
+                    Some((name, text?.ok()?))
+                })
+                .collect();
+            if let Value::Object(body) = &mut body {
+                body.insert("artifact_contents".to_owned(), json!(texts));
+            }
+        }
+        serde_json::to_vec(&body).map_err(|error| error.to_string())
+    }
+
+    fn outgoing(&self, body: &[u8]) -> Outgoing {
+        let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        let own = self.headers.iter();
+        headers.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+        if let Some(secret) = &self.secret {
+            let signature = store::hex(&hmac(secret.as_bytes(), body));
+            headers.push((SIGNATURE.to_owned(), format!("sha256={signature}")));
+        }
+        Outgoing {
+            method: self.method.clone(),
+            url: self.url.clone(),
+            headers,
+            body: body.to_vec().into(),
+        }
+    }
+}
+
+/// Whether the other side may do better next time.
+fn is_worth_another(sent: &std::io::Result<Reply>) -> bool {
+    match sent {
+        Err(_) => true,
+        Ok(reply) => reply.status == 429 || reply.status >= 500,
+    }
+}
+
+fn told(sent: std::io::Result<Reply>, attempts: u32) -> Did {
+    let mut did = match sent {
+        Ok(reply) if (200..300).contains(&reply.status) => Did::new(
+            HookStatus::Passed,
+            format!("answered with status {}", reply.status),
+        ),
+        Ok(reply) => Did::new(
+            HookStatus::Failed,
+            format!("answered with status {}", reply.status),
+        ),
+        Err(error) => Did::new(HookStatus::Failed, format!("could not be reached: {error}")),
+    };
+    did.attempts = Some(attempts);
+    did
+}
+
+/// HMAC-SHA256 (RFC 2104).
+fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let mut block = [0_u8; BLOCK];
+    if key.len() > BLOCK {
+        block[..32].copy_from_slice(&Sha256::digest(key));
+    } else {
+        block[..key.len()].copy_from_slice(key);
+    }
+    let keyed = |pad: u8| {
+        let mut hash = Sha256::new();
+        hash.update(block.map(|byte| byte ^ pad));
+        hash
+    };
+    let inner = keyed(0x36).chain_update(message).finalize();
+    keyed(0x5c).chain_update(inner).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test cases 2 and 6 of RFC 4231.
+    #[test]
+    fn the_signature_is_the_one_of_the_standard() {
+        let check = |key: &[u8], message: &[u8], expect: &str| {
+            assert_eq!(store::hex(&hmac(key, message)), expect);
+        };
+        check(
+            b"Jefe",
+            b"what do ya want for nothing?",
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+        );
+        check(
+            &[0xaa; 131],
+            b"Test Using Larger Than Block-Size Key - Hash Key First",
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
+        );
+    }
+}

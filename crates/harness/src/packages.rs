@@ -1,0 +1,225 @@
+//! CLIs of agents at a version that is named: installed once into the user's cache, and shared by
+//! all trials, which cannot change them. Each brings its own Node when it needs one, so that a
+//! task's image neither has to have one nor gets to see it.
+
+use std::{
+    fmt, io,
+    os::unix::fs::{PermissionsExt, symlink},
+    time::Duration,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use proctor_process::quick::{self, QuickCommand};
+use tempfile::TempDir;
+
+use crate::{host::Host, tree};
+
+/// Where an installed package is seen in containers.
+pub const INSIDE: &str = "/proctor/cli";
+/// The Node for CLIs that are scripts. It runs with any C library of GNU from 2.28 on.
+const NODE_VERSION: &str = "22.23.3";
+/// How long an installation may take.
+const LONGEST: Duration = Duration::from_mins(10);
+/// How much of what a failed installation said is told.
+const TOLD: usize = 2000;
+
+/// A CLI at one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Its name in npm's registry.
+    pub name: &'static str,
+    /// The program in it.
+    pub program: &'static str,
+    /// Its version.
+    pub version: String,
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}@{}", self.name, self.version)
+    }
+}
+
+/// Why a package is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// There is nowhere to put it.
+    #[error("there is no folder for caches: neither XDG_CACHE_HOME nor HOME is set")]
+    NoCache,
+    /// There is nobody to install it.
+    #[error("`npm`, which installs {package}, is not on PATH")]
+    NoNpm {
+        /// What was to be installed.
+        package: String,
+    },
+    /// The installation failed.
+    #[error("`npm install {package}` failed: {message}")]
+    Failed {
+        /// What was to be installed.
+        package: String,
+        /// What npm said.
+        message: String,
+    },
+    /// The package is not what we took it for.
+    #[error("{package} has no program `{program}`")]
+    NoProgram {
+        /// What was installed.
+        package: String,
+        /// What is not in it.
+        program: &'static str,
+    },
+    /// The cache cannot be used.
+    #[error("could not write to {folder}")]
+    Cache {
+        /// The folder.
+        folder: Utf8PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// A package on this machine.
+#[derive(Clone, Debug)]
+pub struct InstalledPackage {
+    /// Its folder, complete and never changed again.
+    pub folder: Utf8PathBuf,
+    /// The program, below that.
+    pub program: Utf8PathBuf,
+}
+
+impl Package {
+    /// Where it is on this machine, once it is installed.
+    fn place(&self, cache: &Utf8Path) -> Utf8PathBuf {
+        let name = format!("{}@{}", self.name.replace('/', "+"), self.version);
+        cache.join("clis").join(platform()).join(name)
+    }
+
+    /// The package, installed now if it is not there yet. Whoever else wants it meanwhile, in this
+    /// process or another, waits for the same installation.
+    pub async fn install(&self, host: &Host) -> Result<InstalledPackage, PackageError> {
+        let cache = host.cache.as_ref().ok_or(PackageError::NoCache)?;
+        let folder = self.place(cache);
+        let installed = InstalledPackage {
+            program: Utf8Path::new("bin").join(self.program),
+            folder: folder.clone(),
+        };
+        if folder.is_dir() {
+            return Ok(installed);
+        }
+        let place = folder.parent().unwrap_or(cache).to_owned();
+        let failed = |source| PackageError::Cache {
+            folder: place.clone(),
+            source,
+        };
+        fs::create_dir_all(&place).map_err(failed)?;
+        let lock = folder.with_file_name(format!("{}.lock", folder.file_name().unwrap_or("cli")));
+        let held = tokio::task::spawn_blocking(move || {
+            let file = fs::File::create(&lock)?;
+            file.file().lock()?;
+            Ok(file)
+        });
+        let held = held.await.map_err(io::Error::other).and_then(|held| held);
+        let _held = held.map_err(failed)?;
+        if folder.is_dir() {
+            return Ok(installed);
+        }
+        let fresh = TempDir::with_prefix_in(".installing-", &place).map_err(failed)?;
+        let inside = Utf8Path::from_path(fresh.path()).expect("it is below a path that is text");
+        self.install_into(inside, host).await?;
+        share(inside).map_err(failed)?;
+        fs::rename(inside, &folder).map_err(failed)?;
+        Ok(installed)
+    }
+
+    async fn install_into(&self, folder: &Utf8Path, host: &Host) -> Result<(), PackageError> {
+        self.npm(folder, &self.to_string(), host).await?;
+        let entry = folder.join("node_modules/.bin").join(self.program);
+        let no_program = || PackageError::NoProgram {
+            package: self.to_string(),
+            program: self.program,
+        };
+        let start = first_bytes(&entry).map_err(|_| no_program())?;
+        let failed = |source| PackageError::Cache {
+            folder: folder.to_owned(),
+            source,
+        };
+        let bin = folder.join("bin");
+        fs::create_dir(&bin).map_err(failed)?;
+        let program = bin.join(self.program);
+        if !is_node_script(&start) {
+            let target = format!("../node_modules/.bin/{}", self.program);
+            return symlink(target, &program).map_err(failed);
+        }
+        let node = format!("node-{}", platform());
+        self.npm(folder, &format!("{node}@{NODE_VERSION}"), host)
+            .await?;
+        let script = format!(
+            "#!/bin/sh\nhere=${{0%/*}}\nexec \"$here/../node_modules/{node}/bin/node\" \"$here/../node_modules/.bin/{}\" \"$@\"\n",
+            self.program
+        );
+        fs::write(&program, script).map_err(failed)
+    }
+
+    async fn npm(&self, folder: &Utf8Path, wanted: &str, host: &Host) -> Result<(), PackageError> {
+        let Some(npm) = host.find_program("npm") else {
+            return Err(PackageError::NoNpm {
+                package: wanted.to_owned(),
+            });
+        };
+        let args = [
+            "install",
+            "--prefix",
+            folder.as_str(),
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+            wanted,
+        ];
+        let command = QuickCommand::new(npm).args(args).cwd(folder);
+        let failed = |message: String| PackageError::Failed {
+            package: wanted.to_owned(),
+            message,
+        };
+        let output = quick::output(command, LONGEST).await;
+        let output = output.map_err(|error| failed(error.to_string()))?;
+        if output.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let from = said.ceil_char_boundary(said.len().saturating_sub(TOLD));
+        Err(failed(said[from..].to_owned()))
+    }
+}
+
+/// The platform in npm's words.
+fn platform() -> String {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{}-{arch}", std::env::consts::OS)
+}
+
+/// Whether a file is a script whose first line calls for Node.
+fn is_node_script(start: &[u8]) -> bool {
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or(start);
+    line.starts_with(b"#!") && String::from_utf8_lossy(line).contains("node")
+}
+
+fn first_bytes(path: &Utf8Path) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    let file = fs::File::open(path)?;
+    io::Read::read_to_end(&mut io::Read::take(file, 64), &mut start)?;
+    Ok(start)
+}
+
+/// Let everybody read and run what everybody is to use: agents are seldom the user that we are.
+fn share(folder: &Utf8Path) -> io::Result<()> {
+    let bin = folder.join("bin");
+    for entry in bin.read_dir_utf8()? {
+        fs::set_permissions(entry?.path(), std::fs::Permissions::from_mode(0o755))?;
+    }
+    tree::open_to_all(folder.as_std_path())
+}

@@ -1,0 +1,378 @@
+//! Judges the trials of a run again, from what is on record: the base, the patch and the task. No
+//! agent is run. What was said before stays in the record, beside what is said now.
+
+mod trial;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use futures_util::{StreamExt, stream};
+use proctor_gateway::GatewayError;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{
+        ConfigError, Execution, SandboxKind, Settings, load_kept_suite, load_suite as load_now,
+    },
+    evaluate::Evaluator,
+    host::Host,
+    models::Models,
+    runner::{CACHE, FailedStart},
+    sandbox::{Sandbox, docker::EngineError},
+    store::{self, Record, RunDir, SandboxRecord, StoreError, TrialStatus},
+    suite::{self, KeptPlan, PLAN_FILE, SNAPSHOT_FILE, SUMMARY_FILE},
+    task::{Task, TaskKind, case, existing, harbor},
+    watch::trial_folders,
+};
+
+/// What to judge again, and how.
+pub struct Rescore<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// The user's settings.
+    pub settings: &'a Settings,
+    /// Which verdicts.
+    pub which: Which,
+    /// By which definitions of the tasks.
+    pub definitions: Definitions,
+    /// How many trials at the same time.
+    pub parallel: usize,
+}
+
+/// Which verdicts are made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    All,
+    /// Those of evaluators that broke.
+    Errors,
+}
+
+/// By which definitions tasks are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Definitions {
+    /// Those that the trials were run by; a task that has changed since is not judged.
+    Recorded,
+    /// As the files say now.
+    Current,
+}
+
+/// What came of judging a run again.
+#[derive(Debug, Serialize)]
+pub struct RescoreSummary {
+    /// The run.
+    pub run_id: String,
+    /// Its folder.
+    pub run_dir: Utf8PathBuf,
+    /// The worst status of the trials that were judged again.
+    pub status: TrialStatus,
+    /// The trials that were judged again.
+    pub trials: Vec<Rescored>,
+    /// The trials that could not be, and why.
+    pub not_judged: Vec<NotJudged>,
+}
+
+/// A trial that was judged again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rescored {
+    /// The agent.
+    pub agent: String,
+    /// The task.
+    pub task: String,
+    /// The number, from 1.
+    pub trial: u32,
+    /// What was said of it.
+    pub before: Standing,
+    /// What is said of it now.
+    pub after: Standing,
+}
+
+/// What is said of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// The verdict.
+    pub status: TrialStatus,
+    /// What its work is worth; null when nothing can be said.
+    pub score: Option<f64>,
+}
+
+impl Standing {
+    fn of(record: &Record) -> Standing {
+        Standing {
+            status: record.status,
+            score: record.score.as_ref().map(|score| score.value),
+        }
+    }
+}
+
+/// A trial that was not judged again.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotJudged {
+    /// The agent.
+    pub agent: String,
+    /// The task.
+    pub task: String,
+    /// The number, from 1.
+    pub trial: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why a run could not be judged again.
+#[derive(Debug, thiserror::Error)]
+pub enum RescoreError {
+    /// There is no run.
+    #[error("there is no run {run}")]
+    NoRun {
+        /// Its folder.
+        run: Utf8PathBuf,
+    },
+    /// Another process holds it.
+    #[error("{run} is running")]
+    Running {
+        /// Its folder.
+        run: Utf8PathBuf,
+    },
+    /// The suite that was kept cannot be read here.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Config(Vec<ConfigError>),
+    /// There is nowhere to judge.
+    #[error(transparent)]
+    Sandbox(#[from] EngineError),
+    /// There is no way to the models that judges ask.
+    #[error("the gateway could not be started")]
+    Gateway(#[from] GatewayError),
+    /// The result cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Where and by what the trials of a run are judged.
+struct Court<'a> {
+    tasks: Tasks,
+    /// For those that ran in containers.
+    docker: Option<Sandbox>,
+    /// How judges that are agents reach models.
+    models: Option<Models>,
+    /// How judges ask models themselves.
+    judges: Option<Models>,
+    /// Where their answers are kept.
+    cache: Utf8PathBuf,
+    run_id: String,
+    cancel: &'a CancellationToken,
+}
+
+/// What came of one trial.
+enum Done {
+    Judged(Box<Rescored>),
+    NotJudged(NotJudged),
+    /// It was not meant.
+    LeftAlone,
+}
+
+impl Rescore<'_> {
+    /// Judge the trials of the run in `run` again. Each record is replaced whole or not at all.
+    pub async fn run(
+        &self,
+        run: &Utf8Path,
+        cancel: &CancellationToken,
+    ) -> Result<RescoreSummary, RescoreError> {
+        let run_dir = open(run)?;
+        let folders = folders(&run_dir.path);
+        let records: Vec<(Utf8PathBuf, Record)> = folders
+            .into_iter()
+            .filter_map(|folder| read_record(&folder).map(|record| (folder, record)))
+            .collect();
+        let tasks = self.tasks(&run_dir.path, &records)?;
+        let in_containers =
+            |(_, record): &(_, Record)| matches!(record.sandbox, SandboxRecord::Docker(_));
+        let docker = if records.iter().any(in_containers) {
+            let mut execution = tasks.execution.clone();
+            execution.sandbox = SandboxKind::Docker;
+            execution.use_containers();
+            Some(Sandbox::open(&execution, self.host, &run_dir.path).await?)
+        } else {
+            None
+        };
+        let models = Models::start(&tasks.execution, &self.host.env)?;
+        let direct = match &models {
+            Some(models) => Some(models.for_judges()),
+            None if tasks.ask_models() => Some(Models::start_for_judges(&self.host.env)?),
+            None => None,
+        };
+        let court = Court {
+            tasks,
+            docker,
+            models,
+            judges: direct,
+            cache: cache(&run_dir.path),
+            run_id: run_dir.id.clone(),
+            cancel,
+        };
+        let judged = stream::iter(records)
+            .map(|(folder, record)| Box::pin(self.judge(folder, record, &court)))
+            .buffer_unordered(self.parallel.max(1))
+            .collect::<Vec<_>>()
+            .await;
+        if let Some(sandbox) = &court.docker {
+            sandbox.close().await;
+        }
+        let summary = summary(&run_dir, judged)?;
+        rewrite_summary(&run_dir.path)?;
+        Ok(summary)
+    }
+
+    /// The tasks of a run: of the suite as it was kept or as it is, or of their own files.
+    fn tasks(
+        &self,
+        run: &Utf8Path,
+        records: &[(Utf8PathBuf, Record)],
+    ) -> Result<Tasks, RescoreError> {
+        let env = &self.host.env;
+        let mut tasks = Tasks::default();
+        let kept = KeptPlan::read(run).ok().and_then(|plan| plan.suite);
+        if let Some(path) = kept.map(Utf8PathBuf::from) {
+            let text = fs::read_to_string(run.join(SNAPSHOT_FILE));
+            let suite = match (self.definitions, text) {
+                (Definitions::Recorded, Ok(text)) => {
+                    load_kept_suite(&path, text, env, self.settings)
+                }
+                _ => load_now(&path, env, self.settings),
+            };
+            let suite = suite.map_err(RescoreError::Config)?;
+            tasks.execution = suite.execution;
+            for task in suite.tasks {
+                tasks.by_name.insert(task.name.clone(), Ok(task));
+            }
+            return Ok(tasks);
+        }
+        for (_, record) in records {
+            let loaded = self.load(record);
+            tasks.by_name.insert(record.task.name.clone(), loaded);
+        }
+        Ok(tasks)
+    }
+
+    /// The task of a trial that was run without a suite.
+    fn load(&self, record: &Record) -> Result<Arc<Task>, String> {
+        let file = self.host.cwd.join(&record.task.config_file);
+        let env = &self.host.env;
+        let loaded = match record.task.kind {
+            Some(TaskKind::Folder) => {
+                let folder = file.parent().unwrap_or(&file);
+                harbor::load(folder, env, self.settings)
+            }
+            Some(TaskKind::Directory) => {
+                let directory = Utf8Path::new(&record.task.repo);
+                existing::load(&file, Some(directory), env, self.settings)
+            }
+            _ => case::load(&file, env, self.settings),
+        };
+        loaded.map(Arc::new).map_err(|error| error.to_string())
+    }
+}
+
+/// The tasks of a run, by name.
+#[derive(Default)]
+struct Tasks {
+    by_name: BTreeMap<String, Result<Arc<Task>, String>>,
+    execution: Execution,
+}
+
+impl Tasks {
+    /// Whether a judge asks a model itself.
+    fn ask_models(&self) -> bool {
+        let tasks = self.by_name.values().flatten();
+        tasks
+            .flat_map(|task| task.evaluators.iter())
+            .any(Evaluator::asks_models)
+    }
+}
+
+/// Where a run keeps the answers of judges: beside its like.
+fn cache(run: &Utf8Path) -> Utf8PathBuf {
+    let parent = run.parent().unwrap_or(run);
+    let results = match parent.file_name() {
+        Some("runs") => parent.parent().unwrap_or(parent),
+        _ => parent,
+    };
+    results.join(CACHE)
+}
+
+fn open(run: &Utf8Path) -> Result<RunDir, RescoreError> {
+    let owned = || run.to_owned();
+    if !run.join(store::LOCK_FILE).is_file() {
+        return Err(RescoreError::NoRun { run: owned() });
+    }
+    RunDir::open(run).map_err(|_| RescoreError::Running { run: owned() })
+}
+
+/// The folders of a run's trials.
+fn folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
+    match KeptPlan::read(run) {
+        Ok(plan) if run.join(PLAN_FILE).is_file() => {
+            plan.trials.iter().map(|key| key.folder(run)).collect()
+        }
+        _ => trial_folders(run).into_iter().map(|it| it.1).collect(),
+    }
+}
+
+fn read_record(folder: &Utf8Path) -> Option<Record> {
+    let bytes = fs::read(folder.join("artifacts").join(store::RECORD_FILE)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn summary(
+    run_dir: &RunDir,
+    judged: Vec<Result<Done, StoreError>>,
+) -> Result<RescoreSummary, RescoreError> {
+    let mut trials = Vec::new();
+    let mut not_judged = Vec::new();
+    for done in judged {
+        match done? {
+            Done::Judged(rescored) => trials.push(*rescored),
+            Done::NotJudged(reason) => not_judged.push(reason),
+            Done::LeftAlone => {}
+        }
+    }
+    trials.sort_by(|one: &Rescored, other| {
+        (&one.agent, &one.task, one.trial).cmp(&(&other.agent, &other.task, other.trial))
+    });
+    not_judged.sort_by(|one: &NotJudged, other| {
+        (&one.agent, &one.task, one.trial).cmp(&(&other.agent, &other.task, other.trial))
+    });
+    let any = |status| trials.iter().any(|trial| trial.after.status == status);
+    let status = if any(TrialStatus::Failed) {
+        TrialStatus::Failed
+    } else if any(TrialStatus::Error) || !not_judged.is_empty() {
+        TrialStatus::Error
+    } else {
+        TrialStatus::Passed
+    };
+    Ok(RescoreSummary {
+        run_id: run_dir.id.clone(),
+        run_dir: run_dir.path.clone(),
+        status,
+        trials,
+        not_judged,
+    })
+}
+
+/// Bring the summary of a suite's run in step with its records.
+fn rewrite_summary(run: &Utf8Path) -> Result<(), StoreError> {
+    let path = run.join(SUMMARY_FILE);
+    let Ok(bytes) = fs::read(&path) else {
+        return Ok(());
+    };
+    let Ok(status) = suite::status(run) else {
+        return Ok(());
+    };
+    let mut summary = status.summary;
+    let old: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let failed: Option<Vec<FailedStart>> =
+        serde_json::from_value(old["failed_starts"].clone()).ok();
+    summary.failed_starts = failed.unwrap_or_default();
+    store::write_json(&path, &summary)
+}

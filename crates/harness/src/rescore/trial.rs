@@ -1,0 +1,310 @@
+//! One trial judged again: its work is made again from base and patch, and must come out as the
+//! very tree that was on record.
+
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{Court, Definitions, Done, NotJudged, Rescore, Rescored, Standing, Tasks, Which};
+use crate::{
+    area::Area,
+    evaluate::{About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
+    outcome::Outcome,
+    sandbox::{Room, RoomSpec, Sandbox, docker::EngineError},
+    score::Score,
+    source::Source,
+    store::{self, Judgement, Meta, Record, Results, SandboxRecord, StoreError},
+    task::{Files, Task, VerifierMode},
+    trial,
+    workspace::{Change, Workspace},
+};
+
+/// What is on record of a trial.
+struct Kept<'a> {
+    record: &'a Record,
+    task: &'a Task,
+    artifacts: &'a Utf8Path,
+}
+
+/// A trial's work, made again.
+struct Remade {
+    workspace: Workspace,
+    change: Change,
+    room: Room,
+    workdir: Utf8PathBuf,
+}
+
+impl Rescore<'_> {
+    pub(super) async fn judge(
+        &self,
+        folder: Utf8PathBuf,
+        mut record: Record,
+        court: &Court<'_>,
+    ) -> Result<Done, StoreError> {
+        let before = Standing::of(&record);
+        let is_broken = |verdict: &Verdict| verdict.status == VerdictStatus::Error;
+        if self.which == Which::Errors && !record.verdicts.iter().any(is_broken) {
+            return Ok(Done::LeftAlone);
+        }
+        let judged = match self.task(&record, &court.tasks) {
+            Ok(task) => {
+                let judged = self.verdicts(&folder, &record, &task, court);
+                judged.await.map(|verdicts| (verdicts, task))
+            }
+            Err(reason) => Err(reason),
+        };
+        let (verdicts, task) = match judged {
+            Ok(_) if court.cancel.is_cancelled() => {
+                return Ok(not_judged(&record, "it was interrupted"));
+            }
+            Ok(judged) => judged,
+            Err(reason) => return Ok(not_judged(&record, &reason)),
+        };
+        replace(&mut record, verdicts);
+        let is_other = task.config_hash != record.task.config_hash;
+        record.judged_by = is_other.then(|| task.config_hash.clone());
+        write(&folder, &record)?;
+        Ok(Done::Judged(Box::new(Rescored {
+            agent: record.agent.name.clone(),
+            task: record.task.name.clone(),
+            trial: record.trial,
+            before,
+            after: Standing::of(&record),
+        })))
+    }
+
+    /// The task of a trial that can be judged.
+    fn task(&self, record: &Record, tasks: &Tasks) -> Result<Arc<Task>, String> {
+        let outcome = record.outcome;
+        if outcome.is_infrastructure() || outcome == Outcome::Interrupted {
+            return Err(format!("the outcome is {}", outcome.as_str()));
+        }
+        if record.completed_at.is_none() || record.diff.is_none() {
+            return Err("the agent's change is not on record".to_owned());
+        }
+        let task = match tasks.by_name.get(&record.task.name) {
+            Some(Ok(task)) => Arc::clone(task),
+            Some(Err(problem)) => return Err(format!("the task cannot be read: {problem}")),
+            None => return Err("the suite has no task of this name".to_owned()),
+        };
+        let is_same = task.config_hash == record.task.config_hash;
+        if self.definitions == Definitions::Recorded && !is_same {
+            let hint = "`--current` judges by it as it is now";
+            return Err(format!("the task has changed since; {hint}"));
+        }
+        let is_shared = |mode| mode == VerifierMode::Shared;
+        let is_shared = task
+            .verifier()
+            .is_some_and(|verifier| is_shared(verifier.mode));
+        match record.sandbox {
+            SandboxRecord::Docker(_) if is_shared => {
+                Err("it was judged in the agent's own container, which is gone".to_owned())
+            }
+            _ => Ok(task),
+        }
+    }
+
+    async fn verdicts(
+        &self,
+        folder: &Utf8Path,
+        record: &Record,
+        task: &Task,
+        court: &Court<'_>,
+    ) -> Result<Vec<Verdict>, String> {
+        let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
+        let sandbox = match (&record.sandbox, &court.docker) {
+            (SandboxRecord::Docker(_), Some(docker)) => docker,
+            _ => &Sandbox::Local,
+        };
+        let artifacts = folder.join("artifacts");
+        let trial = Kept {
+            record,
+            task,
+            artifacts: &artifacts,
+        };
+        let remade = self.remake(&trial, sandbox, &area).await?;
+        let evidence = format!("{EVIDENCE}-{}", record.history.len() + 2);
+        let judging = Judging {
+            workspace: &remade.workspace,
+            change: &remade.change,
+            reference: task.reference.as_ref(),
+            artifacts: &artifacts,
+            evidence: &evidence,
+            scratch: &area.scratch,
+            sandbox,
+            room: &remade.room,
+            workdir: &remade.workdir,
+            environment: task.environment(),
+            host: self.host,
+            desk: Desk {
+                about: About::of(task),
+                models: court.models.as_ref(),
+                judges: court.judges.as_ref(),
+                cache: &court.cache,
+                run_id: &court.run_id,
+                label: store::trial_path(&record.agent.name, &record.task.name, record.trial),
+            },
+            cancel: court.cancel,
+        };
+        let mut verdicts = Vec::new();
+        for (number, evaluator) in task.evaluators.iter().enumerate() {
+            let kept = record.verdicts.get(number).filter(|verdict| {
+                let is_sound = verdict.status != VerdictStatus::Error;
+                self.which == Which::Errors && is_sound && verdict.evaluator == evaluator.name
+            });
+            verdicts.push(match kept {
+                Some(verdict) => verdict.clone(),
+                None => evaluator.judge(&judging, number + 1).await,
+            });
+        }
+        let left = remade.room.leave().await;
+        left.map_err(|error| error.to_string())?;
+        Ok(verdicts)
+    }
+
+    /// The work as the agent left it, as far as it was kept.
+    async fn remake(
+        &self,
+        trial: &Kept<'_>,
+        sandbox: &Sandbox,
+        area: &Area,
+    ) -> Result<Remade, String> {
+        let (record, task) = (trial.record, trial.task);
+        let text = |error: EngineError| error.to_string();
+        let room = room(record, sandbox).await.map_err(text)?;
+        let private = area.path.join("private");
+        let path = area.path.join("src-modified");
+        let made = async {
+            fs_err::create_dir_all(&private)?;
+            let source = self.source(record, task, &room, &private).await?;
+            let mut workspace = Workspace::create(source, self.host, &path, &private).await?;
+            if record.task.tree.as_deref() != Some(workspace.base_tree.as_str()) {
+                return Ok(Err(
+                    "what the agent started from has changed since".to_owned()
+                ));
+            }
+            let install = trial.artifacts.join(store::INSTALL_PATCH_FILE);
+            let install = install.is_file().then_some(install);
+            let agents = trial.artifacts.join(store::PATCH_FILE);
+            let change = workspace.redo(install.as_deref(), &agents).await?;
+            Ok::<_, crate::workspace::WorkspaceError>(Ok((workspace, change)))
+        };
+        let made = made.await;
+        let (workspace, change) =
+            made.map_err(|error| format!("the work could not be made again: {error}"))??;
+        let tree = record.diff.as_ref().map(|diff| diff.tree.as_str());
+        if tree != Some(change.tree.as_str()) {
+            return Err("base and patch do not give the tree that is on record".to_owned());
+        }
+        let workdir = match (&room, task.environment()) {
+            (Room::Local, _) => path,
+            (Room::Docker(_), None) => "/workspace".into(),
+            (Room::Docker(room), Some(environment)) => environment
+                .workdir
+                .clone()
+                .unwrap_or_else(|| room.image.workdir.clone().into()),
+        };
+        Ok(Remade {
+            workspace,
+            change,
+            room,
+            workdir,
+        })
+    }
+
+    /// What the agent's workspace was made from.
+    async fn source(
+        &self,
+        record: &Record,
+        task: &Task,
+        room: &Room,
+        private: &Utf8Path,
+    ) -> Result<Source, crate::workspace::WorkspaceError> {
+        let environment = match &task.files {
+            Files::Repo { repo, branch, .. } => {
+                let commit = record.task.commit.as_deref();
+                let opened = Source::open(repo, commit, self.host, private).await;
+                return match opened {
+                    // Not every server gives a commit by its name.
+                    Err(_) if branch.is_some() => {
+                        Ok(Source::open(repo, branch.as_deref(), self.host, private).await?)
+                    }
+                    other => Ok(other?),
+                };
+            }
+            Files::Existing { directory, base } => {
+                let base = record.task.commit.as_deref().or(base.as_deref());
+                let base = Source::of_existing(directory, base, self.host, private).await;
+                return Ok(base?);
+            }
+            Files::Image(environment) => environment,
+        };
+        let path = private.join("files");
+        match (room, &environment.local) {
+            (Room::Docker(room), _) => {
+                fs_err::create_dir_all(&path)?;
+                let own = environment.workdir.as_ref().map(ToString::to_string);
+                let workdir = own.unwrap_or_else(|| room.image.workdir.clone());
+                let brought = room.container.download(&workdir, path.as_std_path());
+                brought.await.map_err(std::io::Error::other)?;
+            }
+            (Room::Local, Ok(recipe)) => recipe.lay_out(&path)?,
+            (Room::Local, Err(error)) => {
+                return Err(std::io::Error::other(error.to_string()).into());
+            }
+        }
+        Ok(Source::Folder { path })
+    }
+}
+
+/// A place of the trial's kind: an empty container of its image, or this machine.
+async fn room(record: &Record, sandbox: &Sandbox) -> Result<Room, EngineError> {
+    match (&record.sandbox, sandbox) {
+        (SandboxRecord::Docker(container), Sandbox::Docker(docker)) => {
+            let image = docker.engine.image(&container.image_id).await?;
+            let room = docker.room(RoomSpec::plain(image)).await?;
+            Ok(Room::Docker(Box::new(room)))
+        }
+        _ => Ok(Room::Local),
+    }
+}
+
+fn not_judged(record: &Record, reason: &str) -> Done {
+    Done::NotJudged(NotJudged {
+        agent: record.agent.name.clone(),
+        task: record.task.name.clone(),
+        trial: record.trial,
+        reason: reason.to_owned(),
+    })
+}
+
+/// Put new verdicts in the place of the old ones, which go to the history.
+fn replace(record: &mut Record, verdicts: Vec<Verdict>) {
+    record.history.push(Judgement {
+        replaced_at: jiff::Timestamp::now().to_string(),
+        status: record.status,
+        score: record.score.take(),
+        verdicts: std::mem::replace(&mut record.verdicts, verdicts),
+        judged_by: record.judged_by.take(),
+    });
+    record.status = trial::status(record.outcome, &record.verdicts, false);
+    record.score = Score::of(record.outcome, record.status, &record.verdicts);
+}
+
+/// Write what follows from the record first, and the record itself last: a trial that is seen as
+/// judged again is so in all its files.
+fn write(folder: &Utf8Path, record: &Record) -> Result<(), StoreError> {
+    let artifacts = folder.join("artifacts");
+    let results = artifacts.join(store::RESULTS_FILE);
+    let old: Option<Results> = fs_err::read(&results)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    if let Some(old) = old {
+        let new = Results::of(record, old.test_case, old.agent.exit_code);
+        store::write_json(&results, &new)?;
+    }
+    if folder.join("meta.json").is_file() {
+        store::write_json(&folder.join("meta.json"), &Meta::of(record))?;
+    }
+    store::write_json(&artifacts.join(store::RECORD_FILE), record)
+}

@@ -1,0 +1,52 @@
+//! A task from a directory whose work is done already: it is only judged.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use camino::Utf8Path;
+
+use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits, case::configure};
+use crate::config::{self, ConfigError, OutputLimits, PromptSource, Settings};
+
+/// Read what `proctor eval` is given; `directory` comes before the one in the file.
+pub fn load(
+    path: &Utf8Path,
+    directory: Option<&Utf8Path>,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<Task, ConfigError> {
+    let eval = config::load_eval(path, directory, env, settings)?;
+    let mut faults = Vec::new();
+    let evaluators = configure(&eval.evaluators, &eval.folder, &eval.source, &mut faults)?;
+    if !faults.is_empty() {
+        return Err(eval.source.error(faults));
+    }
+    Ok(Task {
+        name: eval.name,
+        asks: Asks::Prompt(PromptSource::Text(eval.description.clone())),
+        description: eval.description,
+        kind: TaskKind::Directory,
+        category: None,
+        aliases: Vec::new(),
+        reference: eval.reference,
+        limits: TaskLimits {
+            timeout: None,
+            idle_timeout: None,
+            output: OutputLimits::default(),
+            tells_deadline: false,
+        },
+        files: Files::Existing {
+            directory: eval.directory,
+            base: eval.base,
+        },
+        install: None,
+        evaluators,
+        hooks: eval.hooks,
+        run_folder: RunFolder {
+            parent: eval.output_dir,
+            name: Some("eval".to_owned()),
+        },
+        folder: eval.folder,
+        config_hash: eval.source.hash(),
+        source: Arc::clone(&eval.source),
+    })
+}

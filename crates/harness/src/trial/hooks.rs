@@ -1,0 +1,131 @@
+//! The hooks of a trial: before the agent starts, and when the results are there.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use super::{Trial, prepare::NotRun};
+use crate::{
+    area::Area,
+    hook::{HookPhase, HookRecord, HookStatus, Scene},
+    outcome::Outcome,
+    session::LogError,
+    store::{self, Results},
+};
+
+impl Trial<'_> {
+    /// Run what makes the workspace ready. What it changes is not the agent's work; when it fails,
+    /// no agent did.
+    pub(super) async fn pre_execution(
+        &mut self,
+        area: &Area,
+        workspace: &Utf8Path,
+    ) -> Result<(), NotRun> {
+        let task = std::sync::Arc::clone(&self.plan.task);
+        if task.hooks.pre_execution.is_empty() {
+            return Ok(());
+        }
+        let mut variables = self.common_variables();
+        variables.insert("REPO_DIR", workspace.to_string());
+        variables.insert("REPO_URL", task.origin());
+        variables.insert("BRANCH", task.branch().unwrap_or_default().to_owned());
+        let scene = Scene {
+            phase: HookPhase::PreExecution,
+            variables,
+            cwd: workspace,
+            home: &area.home,
+            artifacts: &self.artifacts,
+            results: None,
+            host: self.context.host,
+            cancel: self.context.cancel,
+        };
+        let mut done = Vec::new();
+        for (at, hook) in task.hooks.pre_execution.iter().enumerate() {
+            let record = hook.run(&scene, at + 1).await;
+            let is_failed = record.status == HookStatus::Failed;
+            done.push(record);
+            if is_failed {
+                break;
+            }
+        }
+        let failed = done
+            .iter()
+            .find(|record| record.status == HookStatus::Failed);
+        let failed = failed.map(|record| record.message.clone());
+        self.record.hooks.extend(done);
+        if let Some(message) = failed {
+            return Err(NotRun::Infrastructure {
+                outcome: if self.context.cancel.is_cancelled() {
+                    Outcome::Interrupted
+                } else {
+                    Outcome::Sandbox
+                },
+                code: "PRE_EXECUTION_FAILED",
+                message: format!("a pre_execution hook failed: {message}"),
+            });
+        }
+        let mut made = self.workspace.take().expect("hooks run in a workspace");
+        let settled = self.settle(&mut made).await;
+        self.workspace = Some(made);
+        settled
+    }
+
+    /// Do what is to be done with the results. None of it changes them.
+    pub(super) async fn post_evaluation(&mut self, results: &Results) {
+        let hooks = std::sync::Arc::clone(&self.plan.task.hooks.post_evaluation);
+        if hooks.is_empty() || self.context.cancel.is_cancelled() {
+            return;
+        }
+        let path = self.artifacts.join(store::RESULTS_FILE);
+        let mut variables = self.common_variables();
+        variables.insert("RESULTS_PATH", path.to_string());
+        let status = results.summary.overall_status.as_str();
+        variables.insert("OVERALL_STATUS", status.to_owned());
+        let home = match tempfile::tempdir_in(&self.context.host.temp) {
+            Ok(home) => home,
+            Err(error) => {
+                let message = format!("no folder for post_evaluation: {error}");
+                self.record
+                    .errors
+                    .push(LogError::new("HOOK_FAILED", message));
+                return;
+            }
+        };
+        let place = Utf8Path::from_path(home.path()).unwrap_or(self.context.folder);
+        let _ = fs_err::create_dir(place.join("tmp"));
+        let mut done: Vec<HookRecord> = Vec::new();
+        for (at, hook) in hooks.iter().enumerate() {
+            let scene = Scene {
+                phase: HookPhase::PostEvaluation,
+                variables: variables.clone(),
+                cwd: &self.artifacts,
+                home: place,
+                artifacts: &self.artifacts,
+                results: Some(results),
+                host: self.context.host,
+                cancel: self.context.cancel,
+            };
+            done.push(hook.run(&scene, at + 1).await);
+        }
+        let failed = done
+            .iter()
+            .filter(|record| record.status == HookStatus::Failed);
+        let failed = failed.map(|record| {
+            let message = format!(
+                "a post_evaluation hook failed: {}: {}",
+                record.name, record.message
+            );
+            LogError::new("HOOK_FAILED", message)
+        });
+        self.record.errors.extend(failed);
+        self.record.hooks.extend(done);
+    }
+
+    fn common_variables(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([
+            ("WORKSPACE_DIR", self.context.folder.to_string()),
+            ("ARTIFACTS_DIR", self.artifacts.to_string()),
+            ("TEST_CASE_NAME", self.plan.task.name.clone()),
+        ])
+    }
+}

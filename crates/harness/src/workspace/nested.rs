@@ -1,0 +1,35 @@
+//! Repositories inside a workspace: git would take them for links and leave out their files.
+
+use std::path::PathBuf;
+
+use camino::Utf8Path;
+use fs_err as fs;
+
+use crate::tree;
+
+/// Repositories inside the workspace, out of the way while their files are added.
+pub(super) struct NestedRepos {
+    pub(super) moved: Vec<(PathBuf, PathBuf)>,
+}
+
+impl NestedRepos {
+    pub(super) fn hide(workspace: &Utf8Path, place: &Utf8Path) -> std::io::Result<NestedRepos> {
+        fs::create_dir_all(place)?;
+        let mut repos = NestedRepos { moved: Vec::new() };
+        for folder in tree::folders(workspace)? {
+            let git = folder.join(".git");
+            if folder != workspace.as_std_path() && git.symlink_metadata().is_ok() {
+                let aside = place.as_std_path().join(repos.moved.len().to_string());
+                tree::rename(&git, &aside)?;
+                repos.moved.push((git, aside));
+            }
+        }
+        Ok(repos)
+    }
+
+    pub(super) fn restore(self) -> std::io::Result<()> {
+        self.moved
+            .into_iter()
+            .try_for_each(|(git, aside)| tree::rename(&aside, &git))
+    }
+}

@@ -1,0 +1,55 @@
+//! The reference solution of a task, as a tree and as a patch.
+
+use camino::Utf8Path;
+use fs_err as fs;
+
+use super::{Workspace, WorkspaceError};
+use crate::{source::Source, task::Reference};
+
+impl Workspace {
+    /// The tree that the reference solution makes of the base.
+    pub async fn reference_tree(&self, reference: &Reference) -> Result<String, WorkspaceError> {
+        let git = &self.git;
+        match reference {
+            Reference::Branch(branch) => {
+                let tree = self.source.tree_of(branch).await?;
+                if let Source::Git { git: from, .. } = &self.source {
+                    git.copy_tree_from(from, &tree).await?;
+                }
+                Ok(tree)
+            }
+            Reference::Patch(patch) => {
+                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
+                let git = git.clone().with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+                git.run(["read-tree", &self.base_tree]).await?;
+                git.run(["apply", "--cached", "--allow-empty", patch.as_str()])
+                    .await?;
+                let tree = git.line(["write-tree"]).await?;
+                fs::remove_file(&index)?;
+                Ok(tree)
+            }
+            Reference::Folder(folder) => {
+                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
+                let git = git
+                    .with_files(folder)
+                    .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+                git.run(["add", "--all"]).await?;
+                let tree = git.line(["write-tree"]).await?;
+                fs::remove_file(&index)?;
+                Ok(tree)
+            }
+            Reference::Script(_) => Err(WorkspaceError::NoTree),
+        }
+    }
+
+    /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.
+    pub async fn reference_patch(
+        &self,
+        reference: &str,
+        patch: &Utf8Path,
+    ) -> Result<(), WorkspaceError> {
+        let reference = Reference::Branch(reference.to_owned());
+        let tree = self.reference_tree(&reference).await?;
+        self.write_patch(&self.base_tree, &tree, patch).await
+    }
+}
