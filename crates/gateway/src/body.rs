@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::Stream;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::answer::Answer;
 use crate::ledger::Ended;
 use crate::live::Live;
-use crate::pool::Lease;
 
 /// Bytes that somebody makes as they are asked for.
 pub(crate) type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
@@ -35,7 +35,7 @@ enum Source {
     #[default]
     Empty,
     Full(Bytes),
-    Upstream(Incoming, Option<Lease>),
+    Upstream(Answer),
     Stream(ByteStream),
 }
 
@@ -60,8 +60,8 @@ impl Body {
     }
 
     /// The body of an upstream's answer.
-    pub(crate) fn upstream(incoming: Incoming, lease: Lease) -> Self {
-        Self::of(Source::Upstream(incoming, Some(lease)))
+    pub(crate) fn upstream(answer: Answer) -> Self {
+        Self::of(Source::Upstream(answer))
     }
 
     /// A body that is made piece by piece.
@@ -90,11 +90,10 @@ impl Body {
         if let Some(mut live) = self.live.take() {
             live.finish(ended);
         }
-        if let Source::Upstream(_, lease) = &mut self.source
+        if let Source::Upstream(answer) = &mut self.source
             && ended == Ended::Complete
-            && let Some(lease) = lease.take()
         {
-            lease.give_back();
+            answer.give_back();
         }
     }
 
@@ -118,31 +117,21 @@ impl Body {
         Poll::Pending
     }
 
-    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         match &mut self.source {
             Source::Empty => Poll::Ready(None),
             Source::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.source = Source::Empty;
-                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(bytes)))
             }
-            Source::Upstream(incoming, _) => {
-                let frame = ready!(Pin::new(incoming).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
-            }
-            Source::Stream(stream) => {
-                let item = ready!(stream.as_mut().poll_next(cx));
-                Poll::Ready(item.map(|item| item.map(Frame::data)))
-            }
+            Source::Upstream(answer) => answer.poll_bytes(cx),
+            Source::Stream(stream) => stream.as_mut().poll_next(cx),
         }
     }
 
-    /// Takes note of a frame, and of the place where a fault cuts it.
-    fn note(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        let Ok(mut bytes) = frame.into_data() else {
-            // Trailers tell nothing that is metered.
-            return Frame::data(Bytes::new());
-        };
+    /// Takes note of bytes, and of the place where a fault cuts them.
+    fn note(&mut self, mut bytes: Bytes) -> Frame<Bytes> {
         if let Some(left) = &mut self.cut_after {
             let keep = usize::try_from(*left)
                 .unwrap_or(usize::MAX)
@@ -164,7 +153,7 @@ impl Body {
         match &self.source {
             Source::Empty => true,
             Source::Full(bytes) => bytes.is_empty(),
-            Source::Upstream(incoming, _) => incoming.is_end_stream(),
+            Source::Upstream(answer) => answer.is_over(),
             Source::Stream(_) => false,
         }
     }
@@ -192,7 +181,7 @@ impl HttpBody for Body {
             return this.cut_soon(cx, io::Error::other("cut on purpose"));
         }
         match ready!(this.poll_source(cx)) {
-            Some(Ok(frame)) => Poll::Ready(Some(Ok(this.note(frame)))),
+            Some(Ok(bytes)) => Poll::Ready(Some(Ok(this.note(bytes)))),
             Some(Err(error)) => this.cut_soon(cx, error),
             None => {
                 this.finish(Ended::Complete);
@@ -209,7 +198,7 @@ impl HttpBody for Body {
         match &self.source {
             Source::Empty => SizeHint::with_exact(0),
             Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Upstream(incoming, _) => incoming.size_hint(),
+            Source::Upstream(answer) => answer.size_hint(),
             Source::Stream(_) => SizeHint::default(),
         }
     }

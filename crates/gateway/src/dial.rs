@@ -183,6 +183,7 @@ async fn open(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
 }
 
 /// An open connection.
+#[derive(Debug)]
 pub(crate) enum Connection {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),

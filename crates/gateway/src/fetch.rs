@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::{Request, Response};
 
+use crate::answer::Answer;
 use crate::body::Body;
 use crate::handler::{Outbound, Worker, refusal};
 use crate::headers;
@@ -64,7 +65,8 @@ pub(crate) async fn fetch(
         }
         return match sent {
             Ok((response, lease)) => {
-                let response = response.map(|incoming| Body::upstream(incoming, lease));
+                let response =
+                    response.map(|incoming| Body::upstream(Answer::new(incoming, lease)));
                 mask_error(&worker.hub, response).await
             }
             Err(error) => {

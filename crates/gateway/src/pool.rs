@@ -1,18 +1,21 @@
 //! Keeps connections to providers open and sends requests on them.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{self, Builder, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio_util::task::TaskTracker;
 
-use crate::dial::Dialer;
+use crate::dial::{Connection, Dialer};
 use crate::upstream::Ready;
 use crate::wire::Provider;
 
@@ -25,14 +28,57 @@ const MOST_IDLE: usize = 256;
 /// What a connection reads ahead. Small, because a gateway has many.
 const READ_AHEAD: usize = 64 << 10;
 
-type Sender = SendRequest<Full<Bytes>>;
+type Outgoing = Request<Full<Bytes>>;
+
+/// A connection to a provider. It has no task of its own: whoever waits for an answer does its work, so
+/// that what the provider has sent already is read at once and wakes nobody else.
+#[derive(Debug)]
+struct Line {
+    sender: SendRequest<Full<Bytes>>,
+    /// `None` when the connection is over.
+    driver: Option<Pin<Box<Driver>>>,
+}
+
+type Driver = http1::Connection<TokioIo<Connection>, Full<Bytes>>;
+
+impl Line {
+    /// Reads and writes what there is to read and write.
+    fn work(&mut self, cx: &mut Context<'_>) {
+        if let Some(driver) = &mut self.driver
+            && driver.as_mut().poll(cx).is_ready()
+        {
+            // Its errors reach the requests that they concern.
+            self.driver = None;
+        }
+    }
+
+    /// Whether it takes a request.
+    async fn is_ready(&mut self) -> bool {
+        let ready = poll_fn(|cx| {
+            self.work(cx);
+            self.sender.poll_ready(cx)
+        });
+        ready.await.is_ok()
+    }
+
+    async fn ask(
+        &mut self,
+        request: Outgoing,
+    ) -> Result<Response<Incoming>, TrySendError<Outgoing>> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let answer = poll_fn(|cx| {
+            self.work(cx);
+            answer.as_mut().poll(cx)
+        });
+        answer.await
+    }
+}
 
 /// The connections of one worker.
 #[derive(Debug)]
 pub(crate) struct Pool {
     dialer: Dialer,
-    tasks: TaskTracker,
-    idle: [Mutex<Vec<(Sender, Instant)>>; Provider::ALL.len()],
+    idle: [Mutex<Vec<(Line, Instant)>>; Provider::ALL.len()],
 }
 
 /// A connection in use. It goes back to the pool when its answer was read to the end.
@@ -40,24 +86,28 @@ pub(crate) struct Pool {
 pub(crate) struct Lease {
     pool: Arc<Pool>,
     slot: usize,
-    sender: Sender,
+    line: Line,
 }
 
 impl Lease {
+    /// Goes on with what the connection has to do: without it, no more of the answer comes.
+    pub(crate) fn work(&mut self, cx: &mut Context<'_>) {
+        self.line.work(cx);
+    }
+
     /// The answer is read: the connection can be used again.
     pub(crate) fn give_back(self) {
         let mut idle = self.pool.lock(self.slot);
-        if idle.len() < MOST_IDLE && !self.sender.is_closed() {
-            idle.push((self.sender, Instant::now()));
+        if idle.len() < MOST_IDLE && self.line.driver.is_some() {
+            idle.push((self.line, Instant::now()));
         }
     }
 }
 
 impl Pool {
-    pub(crate) fn new(dialer: Dialer, tasks: TaskTracker) -> Self {
+    pub(crate) fn new(dialer: Dialer) -> Self {
         Self {
             dialer,
-            tasks,
             idle: std::array::from_fn(|_| Mutex::default()),
         }
     }
@@ -70,14 +120,14 @@ impl Pool {
     pub(crate) async fn send(
         self: &Arc<Self>,
         upstream: &Ready,
-        mut request: Request<Full<Bytes>>,
+        mut request: Outgoing,
     ) -> io::Result<(Response<Incoming>, Lease)> {
-        while let Some(mut sender) = self.take(upstream.slot) {
-            if sender.ready().await.is_err() {
+        while let Some(mut line) = self.take(upstream.slot) {
+            if !line.is_ready().await {
                 continue;
             }
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok((response, self.lease(upstream, sender))),
+            match line.ask(request).await {
+                Ok(response) => return Ok((response, self.lease(upstream, line))),
                 Err(mut error) => match error.take_message() {
                     // The connection was closed before the request went out.
                     Some(unsent) => request = unsent,
@@ -86,52 +136,46 @@ impl Pool {
             }
         }
         // Rare and large: resolving and TLS.
-        let mut sender = Box::pin(self.open(upstream)).await?;
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(io::Error::other)?;
-        Ok((response, self.lease(upstream, sender)))
+        let mut line = Box::pin(self.open(upstream)).await?;
+        match line.ask(request).await {
+            Ok(response) => Ok((response, self.lease(upstream, line))),
+            Err(error) => Err(io::Error::other(error.into_error())),
+        }
     }
 
-    async fn open(&self, upstream: &Ready) -> io::Result<Sender> {
+    async fn open(&self, upstream: &Ready) -> io::Result<Line> {
         let connection = self.dialer.connect(&upstream.target).await?;
         let handshake = Builder::new()
             .max_buf_size(READ_AHEAD)
             .handshake(TokioIo::new(connection))
             .await;
         let (sender, driver) = handshake.map_err(io::Error::other)?;
-        self.tasks.spawn(async move {
-            // Its errors reach the requests that they concern.
-            let _ = driver.await;
-        });
-        Ok(sender)
+        Ok(Line {
+            sender,
+            driver: Some(Box::pin(driver)),
+        })
     }
 
-    fn lease(self: &Arc<Self>, upstream: &Ready, sender: Sender) -> Lease {
+    fn lease(self: &Arc<Self>, upstream: &Ready, line: Line) -> Lease {
         Lease {
             pool: Arc::clone(self),
             slot: upstream.slot,
-            sender,
+            line,
         }
     }
 
-    fn take(&self, slot: usize) -> Option<Sender> {
+    fn take(&self, slot: usize) -> Option<Line> {
         let mut idle = self.lock(slot);
-        while let Some((sender, since)) = idle.pop() {
-            if since.elapsed() > IDLE_TIME {
-                // Those below are older still.
-                idle.clear();
-                return None;
-            }
-            if !sender.is_closed() {
-                return Some(sender);
-            }
+        let (line, since) = idle.pop()?;
+        if since.elapsed() > IDLE_TIME {
+            // Those below are older still.
+            idle.clear();
+            return None;
         }
-        None
+        Some(line)
     }
 
-    fn lock(&self, slot: usize) -> MutexGuard<'_, Vec<(Sender, Instant)>> {
+    fn lock(&self, slot: usize) -> MutexGuard<'_, Vec<(Line, Instant)>> {
         self.idle[slot]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

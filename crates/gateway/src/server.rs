@@ -33,6 +33,10 @@ const MOST_HEADERS: usize = 200;
 /// What a connection reads ahead. Bodies are long, so more than the head needs.
 const READ_AHEAD: usize = 256 << 10;
 
+/// How often a worker looks up. A timer that is due before all others has to wake the worker up when it is
+/// set, and each request sets one for its head: with a nearer one always there, none of them does.
+const BEAT: Duration = Duration::from_secs(5);
+
 /// After a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -147,17 +151,19 @@ impl Server {
 async fn work(hub: Arc<Hub>, crew: Arc<Crew>, mut queue: UnboundedReceiver<Job>) {
     let tasks = TaskTracker::new();
     let dialer = Dialer::new(Arc::clone(&hub.dial));
-    let pool = Arc::new(Pool::new(dialer, tasks.clone()));
+    let pool = Arc::new(Pool::new(dialer));
     let stop = hub.stop.clone();
     let worker = Arc::new(Worker {
         hub,
         pool,
         tasks: tasks.clone(),
     });
+    let mut beat = tokio::time::interval(BEAT);
     loop {
         let job = tokio::select! {
             job = queue.recv() => job,
             () = stop.cancelled() => None,
+            _ = beat.tick() => continue,
         };
         match job {
             None => return,

@@ -200,7 +200,7 @@ impl Git {
         if let Some(work_tree) = &self.work_tree {
             command = command
                 .env("GIT_WORK_TREE", work_tree)
-                .cwd(work_tree.as_std_path());
+                .args(["-C", work_tree.as_str()]);
         }
         match self.config {
             Configuration::Ours => {

@@ -21,6 +21,7 @@ use crate::{
     tree,
     trial::{self, TrialError},
     usage::{Usage, Usd},
+    workspace::Bases,
 };
 
 /// The folder beside runs in which answers of judges are kept.
@@ -151,6 +152,7 @@ impl Run<'_> {
         let mut gateways = RunGateways::default();
         let judges = judges(self.plans, &self.host.env)?;
         let cache = run_dir.path.parent().unwrap_or(&run_dir.path).join(CACHE);
+        let bases = Bases::default();
         let mut trials = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
             let cancel = self.control.token(number, cancel);
@@ -176,6 +178,7 @@ impl Run<'_> {
                 models,
                 judges: own_judges.as_ref().or(judges.as_ref()),
                 cache: &cache,
+                bases: &bases,
                 pass_through: &[],
                 run_id: &run_dir.id,
                 folder: &folder,

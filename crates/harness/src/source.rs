@@ -1,8 +1,11 @@
 //! Where a workspace's files come from: a commit of a git repository, local or remote, or a
 //! plain folder.
 
+use std::sync::Arc;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use tokio::sync::Mutex;
 
 use crate::{
     config::Repo,
@@ -22,13 +25,20 @@ pub enum Source {
         /// The commit's tree.
         tree: String,
         /// Where it was fetched from, when it was: other revisions have to be fetched too.
-        remote: Option<String>,
+        remote: Option<Remote>,
     },
     /// A folder that is no git repository.
     Folder {
         /// Where it is.
         path: Utf8PathBuf,
     },
+}
+
+/// Where a repository was fetched from. Trials share what was fetched, so they fetch more one after the other.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    url: String,
+    turn: Arc<Mutex<()>>,
 }
 
 /// Why a repo cannot be used.
@@ -175,7 +185,10 @@ impl Source {
                 git,
                 commit,
                 tree,
-                remote: Some(url.to_owned()),
+                remote: Some(Remote {
+                    url: url.to_owned(),
+                    turn: Arc::default(),
+                }),
             },
             folder @ Source::Folder { .. } => folder,
         }
@@ -185,10 +198,14 @@ impl Source {
     pub async fn tree_of(&self, revision: &str) -> Result<String, SourceError> {
         match self {
             Source::Git { git, remote, .. } => {
+                let _turn = match remote {
+                    Some(remote) => Some(remote.turn.lock().await),
+                    None => None,
+                };
                 let known = resolve(git, git.dir().as_str(), revision).await;
                 let found = match (known, remote) {
-                    (Err(SourceError::UnknownRevision { .. }), Some(url)) => {
-                        fetch(url, revision, git).await?
+                    (Err(SourceError::UnknownRevision { .. }), Some(remote)) => {
+                        fetch(&remote.url, revision, git).await?
                     }
                     (known, _) => known?,
                 };

@@ -26,6 +26,7 @@ use crate::{
     sandbox::{Sandbox, docker::EngineError},
     store::{self, EventWriter, Meta, Record, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
+    workspace::Bases,
 };
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
@@ -257,6 +258,7 @@ impl SuiteRun<'_> {
         };
         let cache = self.results_dir.join(CACHE);
         let providers = Providers::new(self.execution.providers.clone());
+        let bases = Bases::default();
         let slots = Semaphore::new(self.parallel);
         // Also cancelled when a trial cannot be written down: then no other can be either.
         let stop = cancel.child_token();
@@ -278,6 +280,7 @@ impl SuiteRun<'_> {
                 models: models.as_ref(),
                 judges: judges.as_ref(),
                 cache: &cache,
+                bases: &bases,
                 providers: &providers,
                 slots: &slots,
                 events: &events,
@@ -380,6 +383,7 @@ struct Job<'a> {
     models: Option<&'a Models>,
     judges: Option<&'a Models>,
     cache: &'a Utf8Path,
+    bases: &'a Bases,
     providers: &'a Providers,
     slots: &'a Semaphore,
     events: &'a EventWriter,
@@ -471,6 +475,7 @@ impl Job<'_> {
             pass_through: &self.run.execution.pass_through,
             judges: self.judges,
             cache: self.cache,
+            bases: self.bases,
             run_id: &self.run_dir.id,
             folder,
             listener: &listener,

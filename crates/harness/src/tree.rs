@@ -197,18 +197,25 @@ pub fn hash(root: &Path) -> Result<String> {
 
 /// Write a file so that it is either there whole or not at all, also after a power cut.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_part(path, bytes)?;
+    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Write a file whole, whose name a power cut may take away until another one of the same folder is written
+/// [`write_atomically`].
+pub fn write_part(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(bytes)?;
     persist(file, path)
 }
 
-/// Give a temporary file of the same file system its name, whole and for good.
+/// Give a temporary file of the same file system its name, in the manner of [`write_part`].
 pub fn persist(file: NamedTempFile, path: &Path) -> Result<()> {
     file.as_file()
         .set_permissions(std::fs::Permissions::from_mode(0o644))?;
     file.as_file().sync_data()?;
     file.persist(path)?;
-    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,17 +2,20 @@
 //! that its work is compared with. The baseline is a git directory of our own, outside the
 //! agent's reach, so the change is known whatever the agent did to `.git`.
 
+mod base;
+mod head;
 mod judged;
 mod look;
 mod nested;
 mod reference;
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use self::nested::NestedRepos;
+pub use self::base::{Base, Bases};
+use self::{base::commit_tree, nested::NestedRepos};
 use crate::{
     git::{Git, GitError},
     host::Host,
@@ -30,6 +33,12 @@ const IDENTITY: &[(&str, &str)] = &[
     ("GIT_COMMITTER_DATE", "2000-01-01T00:00:00Z"),
 ];
 
+/// The branch that workspaces are on.
+const BRANCH: &str = "refs/heads/main";
+
+/// Where a git directory names others whose objects it borrows.
+const ALTERNATES: &str = "objects/info/alternates";
+
 /// A workspace that an agent works in.
 #[derive(Debug)]
 pub struct Workspace {
@@ -43,7 +52,8 @@ pub struct Workspace {
     pub base_tree: String,
     /// Git on the baseline, with the workspace's files.
     git: Git,
-    source: Source,
+    /// What it was made of, which is kept as long as it is: the baseline borrows from it.
+    base: Arc<Base>,
     /// Where the source has submodules: folders that are empty here.
     submodules: Vec<Vec<u8>>,
 }
@@ -99,9 +109,9 @@ pub struct FileChange {
 }
 
 impl Workspace {
-    /// Make the workspace `path` from `source`; the baseline goes to `private`.
+    /// Make the workspace `path` from `base`; the baseline goes to `private`.
     pub async fn create(
-        source: Source,
+        base: &Arc<Base>,
         host: &Host,
         path: &Utf8Path,
         private: &Utf8Path,
@@ -110,55 +120,67 @@ impl Workspace {
         make_git_dir(&baseline)?;
         fs::create_dir_all(path)?;
         let git = Git::new(host, &baseline).with_files(path);
-        let (source_commit, base_tree) = match &source {
-            Source::Git {
-                git: from,
-                commit,
-                tree,
-                ..
-            } => {
-                git.copy_tree_from(from, tree).await?;
-                (Some(commit.clone()), tree.clone())
+        let (base_commit, base_tree) = match (&base.packed, &base.source) {
+            (Some(packed), _) => {
+                packed.lend_to(&baseline)?;
+                (packed.commit.clone(), packed.tree.clone())
             }
-            Source::Folder { path: folder } => {
-                tree::copy(folder, path)?;
+            (None, source) => {
+                if let Source::Folder { path: folder } = source {
+                    tree::copy(folder, path)?;
+                }
                 git.run(["add", "--all", "--force"]).await?;
-                (None, git.line(["write-tree"]).await?)
+                let tree = git.line(["write-tree"]).await?;
+                (commit_tree(&git, &tree, "a folder").await?, tree)
             }
         };
-        let message = source_commit.as_deref().unwrap_or("a folder");
-        let base_commit = git
-            .clone()
-            .with_env(IDENTITY)
-            .line([
-                "commit-tree",
-                "-m",
-                &format!("Base of the trial: {message}"),
-                &base_tree,
-            ])
-            .await?;
-        fs::write(baseline.join("refs/heads/main"), format!("{base_commit}\n"))?;
         // `read-tree` leaves no reflog and no ORIG_HEAD: the workspace has one commit and no past.
         git.run(["read-tree", "-u", "--reset", &base_commit])
             .await?;
-        tree::copy(&baseline, path.join(".git"))?;
         let submodules = submodules(&git, path).await?;
-        Ok(Workspace {
+        let packed = base.packed.as_ref();
+        let workspace = Workspace {
             path: path.to_owned(),
             submodules,
-            source_commit,
+            source_commit: packed.map(|packed| packed.source_commit.clone()),
             base_commit,
             base_tree,
             git,
-            source,
-        })
+            base: Arc::clone(base),
+        };
+        workspace.give_repository()?;
+        Ok(workspace)
+    }
+
+    /// Give the agent a repository of its own: the baseline, and with it what is only lent to that.
+    fn give_repository(&self) -> std::io::Result<()> {
+        let own = self.path.join(".git");
+        tree::copy(self.git.dir(), &own)?;
+        if let Some(packed) = &self.base.packed {
+            fs::remove_file(own.join(ALTERNATES))?;
+            tree::lay_over(
+                packed.dir.join("objects").as_std_path(),
+                own.join("objects").as_std_path(),
+            )?;
+        }
+        Ok(())
     }
 
     /// What the agent changed, written as a patch to `patch`.
     pub async fn change(&self, patch: &Utf8Path) -> Result<Change, WorkspaceError> {
         let git = &self.git;
         let mut notes = Vec::new();
-        self.stage(&mut notes).await?;
+        let tree = self.stage(&mut notes).await?;
+        let head = self.head();
+        if tree == self.base_tree {
+            fs::write(patch, "")?;
+            return Ok(Change {
+                tree,
+                files: Vec::new(),
+                head: head.await,
+                notes,
+            });
+        }
         let base = self.base_commit.as_str();
         let diff = [
             "diff",
@@ -169,28 +191,30 @@ impl Workspace {
         ];
         let patch_args = diff.into_iter().chain(["--binary", "--full-index", base]);
         let numstat_args = diff.into_iter().chain(["--numstat", "-z", base]);
-        let (written, numstat, tree, head) = tokio::join!(
+        let (written, numstat, head) = tokio::join!(
             git.run_to_file(patch_args, patch),
             git.run(numstat_args),
-            git.line(["write-tree"]),
-            self.head(),
+            head,
         );
         written?;
         Ok(Change {
-            tree: tree?,
+            tree,
             files: parse_numstat(&numstat?),
             head,
             notes,
         })
     }
 
-    /// Bring our own index in step with the workspace.
-    async fn stage(&self, notes: &mut Vec<String>) -> Result<(), WorkspaceError> {
+    /// Bring our own index in step with the workspace; gives the tree of what is there.
+    async fn stage(&self, notes: &mut Vec<String>) -> Result<String, WorkspaceError> {
         let git = &self.git;
         let added = git.run(["add", "--all", "--ignore-errors"]).await;
         let filled = self.filled_submodules();
-        if added.is_ok() && filled.is_empty() && !self.has_new_gitlinks().await? {
-            return Ok(());
+        if added.is_ok() && filled.is_empty() {
+            let tree = git.line(["write-tree"]).await?;
+            if tree == self.base_tree || !self.has_new_gitlinks().await? {
+                return Ok(tree);
+            }
         }
         // A repository made inside the workspace would be added as a mere link, or not at all.
         let nested = NestedRepos::hide(&self.path, &git.dir().join("hidden"))?;
@@ -216,7 +240,7 @@ impl Workspace {
                 Ok::<_, WorkspaceError>(Vec::new())
             })?;
         nested.restore()?;
-        Ok(())
+        Ok(git.line(["write-tree"]).await?)
     }
 
     /// The submodules that are not empty any more, each ended by a zero.
@@ -249,7 +273,11 @@ impl Workspace {
 
     /// The agent's own HEAD. Nothing in the agent's git config can make `rev-parse` run a program.
     async fn head(&self) -> Option<String> {
-        let git = self.git.at(&self.path.join(".git"));
+        let own = self.path.join(".git");
+        if let Some(commit) = head::plain(own.as_std_path()) {
+            return Some(commit);
+        }
+        let git = self.git.at(&own);
         git.line(["rev-parse", "--verify", "--quiet", "HEAD"])
             .await
             .ok()
@@ -295,8 +323,7 @@ impl Workspace {
     /// Take the workspace as it is now for the base: what was put into it before the agent
     /// started is not the agent's work.
     pub async fn settle(&mut self) -> Result<(), WorkspaceError> {
-        self.stage(&mut Vec::new()).await?;
-        let tree = self.git.line(["write-tree"]).await?;
+        let tree = self.stage(&mut Vec::new()).await?;
         if tree == self.base_tree {
             return Ok(());
         }
@@ -305,16 +332,13 @@ impl Workspace {
         self.base_commit = git.line(["commit-tree", "-m", message, &tree]).await?;
         self.base_tree = tree;
         let baseline = self.git.dir().to_owned();
-        fs::write(
-            baseline.join("refs/heads/main"),
-            format!("{}\n", self.base_commit),
-        )?;
+        fs::write(baseline.join(BRANCH), format!("{}\n", self.base_commit))?;
         self.git
             .run(["read-tree", "--reset", &self.base_commit])
             .await?;
         self.git.run(["prune", "--expire=now"]).await?;
         tree::remove(self.path.join(".git"))?;
-        tree::copy(&baseline, self.path.join(".git"))?;
+        self.give_repository()?;
         Ok(())
     }
 
@@ -327,12 +351,12 @@ impl Workspace {
 
     /// Lay the files in which `revision` differs from the source's commit over the folder `to`.
     pub async fn lay_over(&self, revision: &str, to: &Utf8Path) -> Result<(), WorkspaceError> {
-        let tree = self.source.tree_of(revision).await?;
+        let tree = self.base.source.tree_of(revision).await?;
         let Source::Git {
             git: from,
             tree: source_tree,
             ..
-        } = &self.source
+        } = &self.base.source
         else {
             return Ok(());
         };
@@ -371,8 +395,8 @@ impl Workspace {
         tree: &str,
     ) -> Result<Vec<FileChange>, WorkspaceError> {
         let git = &self.git;
-        let tree_of_commit = self.source.tree_of(commit).await?;
-        if let Source::Git { git: from, .. } = &self.source {
+        let tree_of_commit = self.base.source.tree_of(commit).await?;
+        if let Source::Git { git: from, .. } = &self.base.source {
             git.copy_tree_from(from, &tree_of_commit).await?;
         }
         let numstat = git

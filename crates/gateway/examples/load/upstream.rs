@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memchr::memmem;
 
@@ -79,9 +79,11 @@ fn answer_events(stream: &mut TcpStream, pause: Option<Duration>) -> std::io::Re
         "content_block_start",
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
     )?;
-    for _ in 0..DELTAS {
+    // By the clock: what one delta is late, the next is not.
+    let began = Instant::now();
+    for number in 1..=DELTAS {
         if let Some(pause) = pause {
-            thread::sleep(pause);
+            thread::sleep((began + pause * number).saturating_duration_since(Instant::now()));
         }
         send(
             "content_block_delta",

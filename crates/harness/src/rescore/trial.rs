@@ -16,7 +16,7 @@ use crate::{
     store::{self, Judgement, Meta, Record, Results, SandboxRecord, StoreError},
     task::{Files, Task, VerifierMode},
     trial,
-    workspace::{Change, Workspace},
+    workspace::{Base, Change, Workspace},
 };
 
 /// What is on record of a trial.
@@ -177,7 +177,8 @@ impl Rescore<'_> {
         let made = async {
             fs_err::create_dir_all(&private)?;
             let source = self.source(record, task, &room, &private).await?;
-            let mut workspace = Workspace::create(source, self.host, &path, &private).await?;
+            let base = Arc::new(Base::make(source, self.host, &private).await?);
+            let mut workspace = Workspace::create(&base, self.host, &path, &private).await?;
             if record.task.tree.as_deref() != Some(workspace.base_tree.as_str()) {
                 return Ok(Err(
                     "what the agent started from has changed since".to_owned()

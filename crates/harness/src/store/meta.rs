@@ -8,7 +8,7 @@ use fs_err as fs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_json};
+use super::{META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_part};
 use crate::{outcome::Outcome, usage::Usd};
 
 /// One trial.
@@ -118,7 +118,8 @@ impl Meta {
             let kept = linked.or_else(|_| fs::copy(&written, &path).map(drop));
             kept.map_err(|source| StoreError { path, source })?;
         }
-        write_json(&folder.join(META_FILE), self)
+        // Should it be missing after a power cut, it is made again from the record.
+        write_part(&folder.join(META_FILE), self)
     }
 }
 

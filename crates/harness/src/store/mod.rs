@@ -185,13 +185,29 @@ pub fn is_locked(folder: &Utf8Path) -> bool {
 
 /// Write a JSON file whole or not at all.
 pub fn write_json(path: &Utf8Path, value: &impl Serialize) -> Result<(), StoreError> {
-    let failed = |source| StoreError {
+    let bytes = json(path, value)?;
+    tree::write_atomically(path.as_std_path(), &bytes).map_err(|source| StoreError {
         path: path.to_owned(),
         source,
-    };
-    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
+    })
+}
+
+/// The same for a part of a trial's results: it stays for good with the record, which is written after it.
+pub fn write_part(path: &Utf8Path, value: &impl Serialize) -> Result<(), StoreError> {
+    let bytes = json(path, value)?;
+    tree::write_part(path.as_std_path(), &bytes).map_err(|source| StoreError {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn json(path: &Utf8Path, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| StoreError {
+        path: path.to_owned(),
+        source: error.into(),
+    })?;
     bytes.push(b'\n');
-    tree::write_atomically(path.as_std_path(), &bytes).map_err(failed)
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ use crate::{
     store::{self, Record, Results, StoreError, TrialStatus},
     task::Reference,
     tree,
-    workspace::{Change, Workspace},
+    workspace::{Bases, Change, Workspace},
 };
 
 /// The version that adapters tell: they are part of Proctor.
@@ -59,6 +59,8 @@ pub struct Context<'a> {
     pub judges: Option<&'a Models>,
     /// Where answers of judges are kept from run to run.
     pub cache: &'a Utf8Path,
+    /// What workspaces are made of.
+    pub bases: &'a Bases,
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's own folder in the run's.
@@ -258,7 +260,7 @@ impl<'a> Trial<'a> {
             workspace: None,
             change: None,
         };
-        trial.write_record()?;
+        store::write_part(&trial.artifacts.join(store::RECORD_FILE), &trial.record)?;
         Ok(trial)
     }
 
@@ -321,7 +323,7 @@ impl<'a> Trial<'a> {
     fn write_results(&mut self, exit_code: Option<i32>) -> Results {
         let test_case = test_case(self.plan, &self.record);
         let results = Results::of(&self.record, test_case, exit_code);
-        let kept = store::write_json(&self.artifacts.join(store::RESULTS_FILE), &results);
+        let kept = store::write_part(&self.artifacts.join(store::RESULTS_FILE), &results);
         self.note_lost(kept);
         results
     }

@@ -1,6 +1,8 @@
 //! Making a trial's workspace: the files of the task, what its installation adds, the baseline,
 //! and the reference solution for the agent that applies it.
 
+use std::sync::Arc;
+
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{Trial, TrialError, chain, container::Made, prepare::NotRun};
@@ -17,7 +19,7 @@ use crate::{
     source::{Source, SourceError},
     store,
     task::{Environment, Files, Install, Reference},
-    workspace::{Workspace, WorkspaceError},
+    workspace::{Base, Workspace, WorkspaceError},
 };
 
 /// What is checked out of which repo.
@@ -33,7 +35,7 @@ impl Trial<'_> {
         area: &Area,
         image: Option<&Image>,
     ) -> Result<Utf8PathBuf, NotRun> {
-        let task = std::sync::Arc::clone(&self.plan.task);
+        let task = Arc::clone(&self.plan.task);
         let path = area.path.join("src-modified");
         let mut made = match &task.files {
             Files::Repo {
@@ -56,7 +58,7 @@ impl Trial<'_> {
                 let host = self.context.host;
                 let base = Source::of_existing(directory, base.as_deref(), host, &self.private);
                 let source = base.await.map_err(|error| self.source_failed(error))?;
-                let made = self.fill(source, &path).await?;
+                let made = self.fill(self.base(source).await?, &path).await?;
                 made.take_over(directory)?;
                 made
             }
@@ -69,7 +71,7 @@ impl Trial<'_> {
                         self.files_of_image().await?
                     }
                 };
-                self.fill(source, &path).await?
+                self.fill(self.base(source).await?, &path).await?
             }
         };
         self.record.task.commit.clone_from(&made.source_commit);
@@ -107,8 +109,12 @@ impl Trial<'_> {
     ) -> Result<(Workspace, Option<Made>, Option<String>), NotRun> {
         fs_err::create_dir(path)?;
         let files = Box::pin(async {
-            let (source, note) = self.open_repo(from).await?;
-            Ok::<_, NotRun>((self.fill(source, path).await?, note))
+            let bases = self.context.bases;
+            let opened = bases.open(from.repo, from.revision, self.context.host);
+            let opened = opened.await.map_err(|error| self.not_made(error))?;
+            let note = "the repo has uncommitted changes; the agent started from its last commit";
+            let note = opened.is_dirty.then(|| note.to_owned());
+            Ok::<_, NotRun>((self.fill(opened.base, path).await?, note))
         });
         let room = Box::pin(async {
             match room {
@@ -125,27 +131,18 @@ impl Trial<'_> {
         Ok((made, room, note))
     }
 
-    /// The workspace with the files of `source`.
-    async fn fill(&self, source: Source, path: &Utf8Path) -> Result<Workspace, NotRun> {
-        let made = Workspace::create(source, self.context.host, path, &self.private).await;
+    /// What a workspace of this trial alone is made of.
+    async fn base(&self, source: Source) -> Result<Arc<Base>, NotRun> {
+        let made = Base::make(source, self.context.host, &self.private).await;
+        made.map(Arc::new).map_err(|error| workspace_failed(&error))
+    }
+
+    /// The workspace with the files of `base`.
+    async fn fill(&self, base: Arc<Base>, path: &Utf8Path) -> Result<Workspace, NotRun> {
+        let made = Workspace::create(&base, self.context.host, path, &self.private).await;
         let made = made.map_err(|error| workspace_failed(&error))?;
         made.leave_out(self.plan.agent.litter())?;
         Ok(made)
-    }
-
-    /// The repo of the task, and a note if it has changes that no commit holds.
-    async fn open_repo(&self, from: Checkout<'_>) -> Result<(Source, Option<String>), NotRun> {
-        let Checkout { repo, revision } = from;
-        let host = self.context.host;
-        let (source, is_dirty) = tokio::join!(
-            Source::open(repo, revision, host, &self.private),
-            Source::has_uncommitted_changes(repo, revision, host),
-        );
-        let note = "the repo has uncommitted changes; the agent started from its last commit";
-        Ok((
-            source.map_err(|error| self.source_failed(error))?,
-            is_dirty.then(|| note.to_owned()),
-        ))
     }
 
     /// What the task's Dockerfile copies into its working directory.
@@ -205,6 +202,13 @@ impl Trial<'_> {
         })
     }
 
+    fn not_made(&self, error: WorkspaceError) -> NotRun {
+        match error {
+            WorkspaceError::Source(source) => self.source_failed(source),
+            other => workspace_failed(&other),
+        }
+    }
+
     /// The reference solution, for the agent that applies it.
     pub(super) async fn reference(&self, area: &Area) -> Result<Option<ReferenceAt>, NotRun> {
         if !self.plan.agent.wants_reference() {
@@ -219,10 +223,7 @@ impl Trial<'_> {
             (Some(Reference::Branch(branch)), Some(workspace)) => {
                 let patch = area.scratch.join("reference.patch");
                 let written = workspace.reference_patch(branch, &patch).await;
-                written.map_err(|error| match error {
-                    WorkspaceError::Source(source) => self.source_failed(source),
-                    other => workspace_failed(&other),
-                })?;
+                written.map_err(|error| self.not_made(error))?;
                 Ok(Some(ReferenceAt::Patch(self.room.inside(&patch))))
             }
             (Some(Reference::Script(solution)), _) => {

@@ -42,7 +42,6 @@ impl Control {
             .arg0("proctor")
             .arg(crate::SUPERVISE)
             .env_clear()
-            .current_dir("/")
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -14,6 +14,7 @@ mod tree;
 mod wire;
 
 pub(crate) use control::Control;
+pub(crate) use find::find;
 pub(crate) use init::init;
 pub(crate) use message::{Finished, Notice};
 pub(crate) use pipe::{Feeder, Reader};

@@ -45,6 +45,8 @@ pub(crate) fn supervise() -> ExitCode {
 
 fn run() -> io::Result<()> {
     seal_descriptors();
+    // Nobody's folder is held. Said to the parent's library, this would cost a fork of the parent.
+    std::env::set_current_dir("/")?;
     // Fails only for a group leader, which a shell would make of us: then there is a session already.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;

@@ -22,6 +22,7 @@ use crate::{
     task::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits},
     tree, trial,
     usage::Usage,
+    workspace::Bases,
 };
 
 /// The longest answer of a model, in tokens.
@@ -129,6 +130,7 @@ impl Question<'_> {
                 pass_through: &[],
                 judges: None,
                 cache: judging.desk.cache,
+                bases: &Bases::default(),
                 run_id: judging.desk.run_id,
                 folder: &self.folder,
                 listener: &quiet,
