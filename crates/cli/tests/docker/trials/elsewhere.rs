@@ -4,15 +4,20 @@
 use std::{
     io,
     net::{Shutdown, TcpListener, TcpStream},
-    os::unix::net::UnixStream,
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    process::{Child, Command},
     thread,
+    time::{Duration, Instant},
 };
 
+use camino::Utf8Path;
 use proctor_gateway::ScriptedModel;
 use proctor_testkit::llm;
 use serde_json::{Value, json};
 
 use super::{Rig, models::run, shell};
+
+const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The engine of the tests at an address that says nothing of this machine.
 fn elsewhere() -> Option<Rig> {
@@ -81,4 +86,96 @@ fn claude_code_of_a_version_works_far_away_over_a_socket() {
     // One copy for all containers; it stays, so that it is ours to remove.
     let volume = format!("proctor--anthropic-ai-claude-code-{version}");
     rig.docker(&["volume", "rm", &volume]);
+}
+
+/// An ssh server for one test, and an `ssh` that logs in to it. Dropped, it is ended.
+struct SshServer {
+    server: Child,
+    port: u16,
+    /// Not in the test's own folder: what names that one is taken for a leftover.
+    _folder: tempfile::TempDir,
+}
+
+impl SshServer {
+    fn start(rig: &Rig) -> SshServer {
+        let own = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(own.path()).unwrap();
+        for name in ["host", "user"] {
+            let key = folder.join(name);
+            let args = ["-q", "-t", "ed25519", "-N", "", "-f", key.as_str()];
+            let made = rig.context.program("ssh-keygen".into(), args);
+            made.env("PATH", SYSTEM_PATH).run().assert_code(0);
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = port.local_addr().unwrap().port();
+        let config = format!(
+            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
+        );
+        fs_err::write(folder.join("config"), config).unwrap();
+        // Where it locks itself in before anybody has logged in; a service would have made it.
+        fs_err::create_dir_all("/run/sshd").unwrap();
+        let server = Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f", folder.join("config").as_str()])
+            .stderr(
+                fs_err::File::create(folder.join("log"))
+                    .unwrap()
+                    .into_file(),
+            )
+            .spawn()
+            .unwrap();
+        let known = format!("-oUserKnownHostsFile={folder}/known");
+        let login = format!(
+            "#!/bin/sh\nexec /usr/bin/ssh -F none -i {folder}/user -oStrictHostKeyChecking=accept-new {known} \"$@\"\n"
+        );
+        let ssh = rig.context.bin().join("ssh");
+        fs_err::write(&ssh, login).unwrap();
+        fs_err::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !listens() {
+            assert!(Instant::now() < deadline, "sshd does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        SshServer {
+            server,
+            port,
+            _folder: own,
+        }
+    }
+}
+
+impl Drop for SshServer {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn an_engine_behind_ssh_runs_a_trial_and_no_ssh_is_left() {
+    let Some(mut rig) = Rig::new() else { return };
+    let server = SshServer::start(&rig);
+    let engine = rig.host.clone();
+    let socket = engine.strip_prefix("unix://").unwrap();
+    let path = rig.suite(
+        &json!([shell("greeter", "echo hello > greeting.txt")]),
+        &json!({"network": "none"}),
+    );
+    rig.host = format!("ssh://root@127.0.0.1:{}{socket}", server.port);
+    let output = rig.program(&path, &[]).run();
+    // The client of the tests asks the engine itself.
+    rig.host.clone_from(&engine);
+    output.assert_code(0);
+    rig.assert_tidy();
+    let record = rig.record("greeter");
+    assert_eq!(record["status"], "passed", "{record:#}");
+    assert_eq!(record["sandbox"]["kind"], "docker", "{record:#}");
+
+    rig.host = format!("ssh://nobody-at-all@127.0.0.1:{}{socket}", server.port);
+    let output = rig.program(&path, &[]).run();
+    rig.host = engine;
+    output.assert_code(3);
+    let stderr = &output.stderr;
+    assert!(stderr.contains("Permission denied"), "{stderr}");
+    rig.assert_tidy();
 }

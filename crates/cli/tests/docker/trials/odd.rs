@@ -42,7 +42,7 @@ fn odd_links_and_names_are_in_the_change_of_a_container() {
 #[test]
 fn many_files_of_another_user_are_worked_on_in_a_container() {
     let Some(rig) = Rig::new() else { return };
-    odd::commit_many(rig.context.repo(), 5_000);
+    odd::commit_many(rig.context.repo(), 50_000);
     if rustix::process::geteuid().is_root() {
         let repo = rig.context.repo().path();
         let other = rig
@@ -52,7 +52,7 @@ fn many_files_of_another_user_are_worked_on_in_a_container() {
     }
     let script =
         "echo changed >> d0/f0.txt; rm d1/f1.txt; echo new > d2/new.txt; chmod 600 d2/new.txt";
-    let judge = "test \"$(find . -name 'f*.txt' | wc -l)\" = 4999 && grep -qx new d2/new.txt";
+    let judge = "test \"$(find . -name 'f*.txt' | wc -l)\" = 49999 && grep -qx new d2/new.txt";
     let record = record_of(&rig, script, "many", judge);
     assert_eq!(record["diff"]["files_changed"], 3, "{record:#}");
 }

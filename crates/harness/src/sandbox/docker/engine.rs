@@ -92,7 +92,7 @@ impl Engine {
                     port: *port,
                     socket,
                 };
-                let tunnel = Tunnel::open(&to, &options.supervisor, &options.env, &tasks).await?;
+                let tunnel = Tunnel::open(&to, &options.supervisor, &options.env).await?;
                 (Address::Unix(tunnel.socket()), Some(tunnel))
             }
             direct => (direct.clone(), None),

@@ -37,7 +37,6 @@ impl Tunnel {
         to: &Destination<'_>,
         supervisor: &Supervisor,
         env: &[(String, String)],
-        tasks: &TaskTracker,
     ) -> Result<Self, EngineError> {
         let unreachable = |reason: String| EngineError::Unreachable {
             address: format!("ssh://{}", to.target),
@@ -50,7 +49,8 @@ impl Tunnel {
         let process = Process::spawn(command, supervisor).await;
         let process = process.map_err(|error| unreachable(error.to_string()))?;
         let closed = CancellationToken::new();
-        let ssh = tasks.spawn(run(process, closed.clone()));
+        // Not among the engine's tasks, for whose end it waits while the tunnel is still in use.
+        let ssh = TaskTracker::new().spawn(run(process, closed.clone()));
         let open = closed.drop_guard();
         let deadline = Instant::now() + LOGIN;
         while !socket.exists() {
