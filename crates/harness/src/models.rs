@@ -9,6 +9,7 @@ use proctor_gateway::{
     HttpUpstream, KeySpec, Kind, Ledger, Limits, ModelContext, NanoUsd, OnMiss, Pace, Pages,
     Policy, Prices, Provider, Secret, Setting, SocketGuard, Tokens, Totals, Upstream, VirtualKey,
 };
+use proctor_process::Relay;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -583,6 +584,14 @@ fn seen(call: &Call) -> Option<SideCall> {
         model: call.effective_model().map(str::to_owned),
         figures: counted(call.usage.filter(|_| counts)?, call.cost_nano_usd),
     })
+}
+
+/// What leads from a port of a container to the gateway.
+pub(crate) fn relay() -> Relay {
+    Relay {
+        listen: SocketAddr::from(([127, 0, 0, 1], PORT_INSIDE)),
+        socket: format!("/proctor/run/{SOCKET}").into(),
+    }
 }
 
 /// The folder of a trial's sockets.

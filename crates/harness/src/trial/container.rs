@@ -237,17 +237,15 @@ impl Trial<'_> {
 
     /// The ports of the container that lead to us.
     fn ways_out(&self) -> Option<Vec<Relay>> {
-        let relay = |listen: SocketAddr, name: &str| Relay {
-            listen,
-            socket: format!("/proctor/run/{name}").into(),
-        };
-        let gateway = SocketAddr::from(([127, 0, 0, 1], models::PORT_INSIDE));
         let mut relays = Vec::new();
         if self.models.is_some() {
-            relays.push(relay(gateway, models::SOCKET));
+            relays.push(models::relay());
         }
         if self.plan.agent.wants_socket() {
-            relays.push(relay(CONTROL_INSIDE, CONTROL_SOCKET));
+            relays.push(Relay {
+                listen: CONTROL_INSIDE,
+                socket: format!("/proctor/run/{CONTROL_SOCKET}").into(),
+            });
         }
         (!relays.is_empty()).then_some(relays)
     }

@@ -114,3 +114,40 @@ fn an_image_has_its_entry_point_and_is_ready_before_the_agent_who_is_told_its_de
     let told = format!("Greet.\n\nYour time ends at {deadline} (UTC): finish before that.\n");
     assert_eq!(prompt, told);
 }
+
+#[test]
+fn a_build_that_takes_too_long_is_not_the_agents_failure() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "shared");
+    let slow = "FROM proctor-test:debian\nRUN sleep 300\n";
+    fs_err::write(folder.join("environment/Dockerfile"), slow).unwrap();
+    let toml = "[environment]\nbuild_timeout_sec = 2\n";
+    fs_err::write(folder.join("task.toml"), toml).unwrap();
+    let agents = json!([{"name": "ceiling", "type": "oracle"}]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    rig.run(&path, &["--retry-infra", "0"]).assert_code(3);
+    let record = rig.record("ceiling");
+    assert_eq!(record["outcome"], "sandbox", "{record:#}");
+    assert_eq!(record["score"], json!(null), "{record:#}");
+    let told = record["errors"][0]["message"].as_str().unwrap();
+    assert!(told.contains("2 s") || told.contains("2s"), "{told}");
+}
+
+#[test]
+fn what_is_gathered_from_the_agents_container_reaches_a_verifier_of_its_own() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "separate");
+    let toml = "[verifier]\nenvironment_mode = \"separate\"\n[[verifier.collect]]\ncommand = \"mkdir -p /logs/artifacts && cp /var/tmp/outside /logs/artifacts/\"\n";
+    fs_err::write(folder.join("task.toml"), toml).unwrap();
+    let test = "cat /logs/artifacts/outside; grep -qx kept /logs/artifacts/outside && echo 1 > /logs/verifier/reward.txt\n";
+    fs_err::write(folder.join("tests/test.sh"), test).unwrap();
+    let agents =
+        json!([shell("keeper", "echo kept > /var/tmp/outside"), {"name": "floor", "type": "null"}]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    rig.run(&path, &[]);
+    let record = rig.record("keeper");
+    assert_eq!(record["status"], "passed", "{record:#}");
+    // There was nothing to gather: it is not known what the agent's work is worth.
+    let record = rig.record("floor");
+    assert_eq!(record["verdicts"][0]["status"], "error", "{record:#}");
+}

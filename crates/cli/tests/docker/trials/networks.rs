@@ -97,3 +97,29 @@ fn an_agent_with_an_open_network_reaches_what_the_engine_does_and_the_gateway() 
     assert!(!printed.contains("k-1"), "{printed}");
     assert_eq!(record["sandbox"]["network"], "open");
 }
+
+#[test]
+fn a_verifier_of_its_own_reaches_the_hosts_that_its_task_allows_and_no_others() {
+    let Some(rig) = Rig::new() else { return };
+    let port = server();
+    let folder = rig.context.root().join("tasks/reach");
+    let toml = "[verifier]\nenvironment_mode = \"separate\"\nnetwork_mode = \"allowlist\"\nallowed_hosts = [\"127.0.0.1\"]\n[environment]\nnetwork_mode = \"no-network\"\ndocker_image = \"proctor-test:debian\"\nworkdir = \"/srv\"\n";
+    let test = format!(
+        "{REACH}\nreach http://127.0.0.1:{port}/ > /tmp/seen; reach http://127.0.0.2:{port}/ >> /tmp/seen\ncat /tmp/seen; grep -q 'the allowed host' /tmp/seen && grep -q 'no http://127.0.0.2:' /tmp/seen && echo 1 > /logs/verifier/reward.txt\n"
+    );
+    for (name, text) in [
+        ("task.toml", toml),
+        ("instruction.md", "Reach.\n"),
+        ("tests/test.sh", test.as_str()),
+    ] {
+        let path = folder.join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+    let agents = json!([{"name": "floor", "type": "null"}]);
+    let more = json!({"tasks": [{"folder": "tasks/reach"}], "gateway": {}});
+    let path = rig.suite(&agents, &more);
+    rig.run(&path, &[]);
+    let record = rig.record("floor");
+    assert_eq!(record["status"], "passed", "{record:#}");
+}

@@ -13,6 +13,7 @@ use crate::{
         Finding, Judging, Place, reward,
         shell::{self, Ran, ShellCommand},
     },
+    models::{self, TrialModels},
     sandbox::{
         DockerRoom, Rights, RoomSpec, Sandbox, container_env,
         docker::{EngineError, Network},
@@ -33,6 +34,7 @@ struct Bench<'a> {
     verifier: &'a Verifier,
     judging: &'a Judging<'a>,
     room: &'a DockerRoom,
+    way: Option<&'a Way>,
     logs: Utf8PathBuf,
     workdir: Utf8PathBuf,
 }
@@ -46,25 +48,82 @@ pub(super) async fn judge(
     let stage = judging.scratch.join(format!("verifier-{}", place.number));
     lay_out(verifier, &stage).map_err(|error| format!("could not be prepared: {error}"))?;
     gather(verifier, judging, agents, place).await?;
+    if verifier.mode == VerifierMode::Separate && !verifier.collect.is_empty() {
+        // What was gathered lies in the agent's container; the verifier sees it at the same place.
+        let gathered = stage.join("logs/artifacts");
+        let brought = agents
+            .container
+            .download("/logs/artifacts", gathered.as_std_path());
+        brought.await.map_err(|error| error.to_string())?;
+    }
     let fresh;
-    let (room, workdir) = match verifier.mode {
-        VerifierMode::Shared => (agents, judging.workdir.to_owned()),
+    let mut way = None;
+    let room = match verifier.mode {
+        VerifierMode::Shared => agents,
         VerifierMode::Separate => {
-            let made = separate(verifier, judging, agents).await;
+            let reach = reach(verifier, judging);
+            way = Way::open(&reach, judging, place)?;
+            let made = separate(verifier, judging, agents, (&reach, way.as_ref())).await;
             fresh = made.map_err(|error| error.to_string())?;
-            (&fresh, judging.workdir.to_owned())
+            &fresh
         }
     };
     let bench = Bench {
         verifier,
         judging,
         room,
+        way: way.as_ref(),
         logs: judging.artifacts.join(&place.folder),
-        workdir,
+        workdir: judging.workdir.to_owned(),
     };
-    let (ran, rewards) = bench.verify(&stage).await?;
+    let verified = bench.verify(&stage).await;
+    if let Some(way) = way {
+        way.close(judging).await;
+    }
+    let (ran, rewards) = verified?;
     tree::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
     conclude(verifier, &ran, rewards, place)
+}
+
+/// The way of a verifier in a container of its own to the hosts that are allowed.
+struct Way {
+    models: TrialModels,
+    sockets: Utf8PathBuf,
+}
+
+impl Way {
+    fn open(
+        reach: &config::Network,
+        judging: &Judging<'_>,
+        place: &Place,
+    ) -> Result<Option<Way>, String> {
+        let config::Network::Allowlist(hosts) = reach else {
+            return Ok(None);
+        };
+        let models = judging.desk.models;
+        let models =
+            models.ok_or("hosts can be allowed only through the gateway, and there is none")?;
+        let sockets = judging.scratch.join(format!("way-{}", place.number));
+        let logs = judging.artifacts.join(&place.folder);
+        fs::create_dir_all(&sockets).map_err(|error| error.to_string())?;
+        fs::create_dir_all(&logs).map_err(|error| error.to_string())?;
+        let label = judging.desk.label.join("verifier");
+        let opened = models.open(models::Needs {
+            label: label.as_str(),
+            artifacts: &logs,
+            sockets: Some(&sockets),
+            allow_hosts: hosts.clone(),
+            temperature: None,
+        });
+        let models = opened.map_err(|error| error.to_string())?;
+        Ok(Some(Way { models, sockets }))
+    }
+
+    async fn close(self, judging: &Judging<'_>) {
+        if let Some(models) = judging.desk.models {
+            models.close(self.models).await;
+        }
+    }
 }
 
 /// Run what gathers things in the agent's container for the verifier.
@@ -78,6 +137,7 @@ async fn gather(
         verifier,
         judging,
         room,
+        way: None,
         logs: judging.artifacts.join(&place.folder),
         workdir: judging.workdir.to_owned(),
     };
@@ -115,6 +175,7 @@ async fn separate(
     verifier: &Verifier,
     judging: &Judging<'_>,
     agents: &DockerRoom,
+    (reach, way): (&config::Network, Option<&Way>),
 ) -> Result<DockerRoom, EngineError> {
     let Sandbox::Docker(docker) = judging.sandbox else {
         unreachable!("there is a container, so there is an engine");
@@ -138,10 +199,13 @@ async fn separate(
             rights: Rights::Usual {
                 user: verifier.user.clone(),
             },
-            network: network(verifier, judging, docker.execution.network.as_ref()),
+            network: match reach {
+                config::Network::Open => Network::Open,
+                _ => Network::None,
+            },
             limits: docker.execution.limits,
             readiness: readiness(verifier.environment.as_deref()),
-            sockets: None,
+            sockets: way.map(|way| (way.sockets.clone(), vec![models::relay()])),
         })
         .await?;
     let files = judging.workspace.path.as_std_path();
@@ -151,17 +215,22 @@ async fn separate(
 }
 
 /// What a separate verifier reaches: as the suite says, else its own task, else as the agent did.
-fn network(verifier: &Verifier, judging: &Judging<'_>, asked: Option<&config::Network>) -> Network {
+fn reach(verifier: &Verifier, judging: &Judging<'_>) -> config::Network {
+    let asked = match judging.sandbox {
+        Sandbox::Docker(docker) => docker.execution.network.as_ref(),
+        Sandbox::Local => None,
+    };
     let own = verifier.environment.as_deref();
     let own = own.and_then(|own| own.network.as_ref());
     let agents = judging.environment;
     let agents = agents.and_then(|environment| environment.network.as_ref());
-    let task = verifier.network.as_ref().or(own).or(agents);
-    match (asked, task) {
-        (Some(config::Network::Open), _) | (None, None | Some(task::Network::Public)) => {
-            Network::Open
-        }
-        _ => Network::None,
+    match (asked, verifier.network.as_ref().or(own).or(agents)) {
+        // No verifier needs a model.
+        (Some(config::Network::Gateway), _) => config::Network::None,
+        (Some(asked), _) => asked.clone(),
+        (None, None | Some(task::Network::Public)) => config::Network::Open,
+        (None, Some(task::Network::NoNetwork)) => config::Network::None,
+        (None, Some(task::Network::Allowlist(hosts))) => config::Network::Allowlist(hosts.clone()),
     }
 }
 
@@ -230,6 +299,11 @@ impl Bench<'_> {
                 .unwrap_or_default(),
         );
         env.extend(self.verifier.env.clone());
+        env.extend(
+            self.way
+                .map(|way| way.models.proxy_env())
+                .unwrap_or_default(),
+        );
         env
     }
 
