@@ -15,14 +15,23 @@ use tempfile::TempDir;
 
 use crate::{host::Host, tree};
 
-/// Where an installed package is seen in containers.
-pub const INSIDE: &str = "/proctor/cli";
+/// Where installed packages are seen in containers.
+const INSIDE: &str = "/proctor/cli";
 /// The Node for CLIs that are scripts. It runs with any C library of GNU from 2.28 on.
 const NODE_VERSION: &str = "22.23.3";
 /// How long an installation may take.
 const LONGEST: Duration = Duration::from_mins(10);
 /// How much of what a failed installation said is told.
 const TOLD: usize = 2000;
+
+/// Where the package of one who takes part in a trial is seen in its container: the agent's, or with
+/// 1 that of its fallback.
+pub fn inside(who: usize) -> Utf8PathBuf {
+    match who {
+        0 => INSIDE.into(),
+        other => format!("{INSIDE}-{other}").into(),
+    }
+}
 
 /// A CLI at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! The plan: test cases and suites resolved to trials that cannot be wrong any more.
 
+mod policy;
+
 use std::sync::Arc;
 
 use camino::Utf8Path;
@@ -20,6 +22,8 @@ use crate::{
     task::{Asks, Task, case},
 };
 
+pub use self::policy::{Contender, Policy, Retry};
+
 /// One agent on one task once, ready to run.
 #[derive(Clone)]
 pub struct TrialPlan {
@@ -33,6 +37,8 @@ pub struct TrialPlan {
     pub agent: Arc<dyn Agent>,
     /// Its CLI, when a version of it is named; else the one that is there is used.
     pub package: Option<Package>,
+    /// When the agent is started once more in the same trial.
+    pub policy: Policy,
     /// The number of the trial, from 1.
     pub number: u32,
     /// The gateway that its test case asks for; one of a suite belongs to the whole run.
@@ -59,11 +65,15 @@ impl TrialPlan {
             return Err(case.source.error(faults));
         };
         check_image(agent.as_ref(), &case.agent, &case.source)?;
+        let policy = Policy::of(&case.agent, agent.as_ref(), &case.source, |fallback| {
+            contender(fallback, (&case.source, &case.folder), agent.prompt(), host)
+        })?;
         let gateway = case.gateway.clone();
         let package = package(&case.agent, adapter, &case.source)?;
         let task = Arc::new(Task::from_case(case, evaluators));
         Ok(TrialPlan {
             package,
+            policy,
             gateway,
             ..TrialPlan::of(task, adapter, agent)
         })
@@ -80,7 +90,14 @@ impl TrialPlan {
         let Asks::Section(spec) = &self.task.asks else {
             return Ok(());
         };
-        Means::of(self.gateway.as_ref()).check(self.agent.as_ref(), spec, &self.task.source)
+        let means = Means::of(self.gateway.as_ref());
+        means.check(self.agent.as_ref(), spec, &self.task.source)?;
+        match (self.policy.fallback(), spec.policy.fallback()) {
+            (Some(fallback), Some(spec)) => {
+                means.check(fallback.agent.as_ref(), spec, &self.task.source)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A built-in agent on a task, whichever agent the task itself names.
@@ -115,6 +132,7 @@ impl TrialPlan {
             name: adapter.name().to_owned(),
             agent: agent.into(),
             package: None,
+            policy: Policy::default(),
             number: 1,
             gateway: None,
         }
@@ -347,13 +365,42 @@ fn pairs_of(
                 check_image(agent.as_ref(), &contender.spec, &suite.source)?;
             }
             means.check(agent.as_ref(), &contender.spec, &suite.source)?;
+            let policy = Policy::of(&contender.spec, agent.as_ref(), &suite.source, |spec| {
+                let place = (suite.source.as_ref(), suite.folder.as_path());
+                let made = self::contender(spec, place, Some(&prompt), host)?;
+                means.check(made.agent.as_ref(), spec, &suite.source)?;
+                Ok(made)
+            })?;
             Ok(TrialPlan {
                 name: contender.name.clone(),
                 package: package(&contender.spec, adapter, &suite.source)?,
+                policy,
                 ..TrialPlan::of(Arc::clone(task), adapter, agent)
             })
         })
         .collect()
+}
+
+/// Somebody who takes over in a trial. One that is the first agent with another model has the first
+/// one's words about the prompt in its section; any other is asked what the first one is.
+fn contender(
+    spec: &AgentSpec,
+    (source, folder): (&Source, &Utf8Path),
+    prompt: Option<&PromptSource>,
+    host: &Host,
+) -> Result<Contender, ConfigError> {
+    let adapter = adapter(spec, source, host)?;
+    let mut own = ["prompt", "prompt_file"].into_iter();
+    let has_own = own.any(|key| spec.config.get(key).is_some());
+    let agent = adapter.configure(&AgentSection {
+        prompt: prompt.filter(|_| !has_own),
+        ..spec.section(adapter, folder)
+    });
+    Ok(Contender {
+        adapter,
+        agent: agent.map_err(|faults| source.error(faults))?.into(),
+        package: package(spec, adapter, source)?,
+    })
 }
 
 /// An agent of a suite, with what a task asks.
@@ -413,12 +460,31 @@ fn adapter(
 ) -> Result<&'static dyn Adapter, ConfigError> {
     let found = match &spec.kind {
         AgentType::Named(name) => agents::find(name),
-        AgentType::Auto => ADAPTERS.iter().copied().find(|adapter| {
+        AgentType::Auto => auto_order(&spec.order).into_iter().find(|adapter| {
             adapter
                 .cli()
                 .is_some_and(|cli| host.find_program(cli.program).is_some())
         }),
     };
-    let known: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name()).collect();
-    found.ok_or_else(|| source.error(vec![spec.unknown(&known)]))
+    found.ok_or_else(|| {
+        let known = |adapter: &&dyn Adapter| adapter.name();
+        source.error(vec![match &spec.kind {
+            AgentType::Named(_) => spec.unknown(&ADAPTERS.iter().map(known).collect::<Vec<_>>()),
+            AgentType::Auto => {
+                let tried: Vec<&str> = auto_order(&spec.order).iter().map(known).collect();
+                let message = format!("none of these agents is installed: {}", tried.join(", "));
+                let hint = "`proctor doctor` says how to install them";
+                Fault::new(spec.kind_span, message).with_hint(hint)
+            }
+        }])
+    })
+}
+
+/// The adapters that `auto` tries, in their order: those that are named, else all with a program.
+pub fn auto_order(named: &[String]) -> Vec<&'static dyn Adapter> {
+    if named.is_empty() {
+        let all = ADAPTERS.iter().copied();
+        return all.filter(|adapter| adapter.cli().is_some()).collect();
+    }
+    named.iter().filter_map(|name| agents::find(name)).collect()
 }

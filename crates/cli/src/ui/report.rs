@@ -175,13 +175,14 @@ fn agent(record: &Record) -> String {
 
 fn outcome(record: &Record) -> String {
     let outcome = record.outcome.as_str();
-    match &record.process {
-        Some(process) => format!(
-            "{outcome} after {:.1} s",
-            process.duration_ms as f64 / 1000.0
-        ),
-        None => format!("{outcome}; the agent was not run"),
-    }
+    let Some(ms) = record.agent_ms() else {
+        return format!("{outcome}; the agent was not run");
+    };
+    let times = match record.iterations.len() {
+        0 | 1 => String::new(),
+        times => format!(", started {times} times"),
+    };
+    format!("{outcome} after {:.1} s{times}", ms as f64 / 1000.0)
 }
 
 fn usage(usage: &Usage) -> String {
@@ -209,6 +210,7 @@ fn usage(usage: &Usage) -> String {
         UsageSource::Text => "read from text",
         UsageSource::Gateway => "counted by the gateway",
         UsageSource::Sidecar => "from the agent's file",
+        UsageSource::Iterations => "added up over iterations",
     };
     let least = if usage.lower_bound { "at least " } else { "" };
     format!("{least}{} ({source})", parts.join(" · "))

@@ -105,38 +105,41 @@ impl Trial<'_> {
         Ok(Some(image.map_err(failed)?))
     }
 
-    /// The CLI that was installed for the trial, as containers see it.
-    fn package_view(&self) -> Option<View> {
-        self.package.as_ref().map(|package| View {
+    /// The CLI that was installed for one who takes part, as containers see it.
+    fn package_view(&self, who: usize) -> Option<View> {
+        let package = self.tools[who].package.as_ref();
+        package.map(|package| View {
             host: package.folder.clone(),
-            inside: packages::INSIDE.into(),
+            inside: packages::inside(who),
             access: Access::Shared,
         })
     }
 
-    /// The agent's CLI in the image, or the one that was installed for it beside the image.
+    /// The CLI of one who takes part in the image, or the one that was installed beside the image.
     pub(super) async fn installed_in(
         &self,
         image: &Image,
         cli: &'static Cli,
+        who: usize,
     ) -> Result<Option<Installed>, NotRun> {
         let Some(docker) = self.docker() else {
             return Ok(None);
         };
-        let program: Utf8PathBuf = match &self.package {
+        let package = self.tools[who].package.as_ref();
+        let program: Utf8PathBuf = match package {
             None => cli.program.into(),
-            Some(package) => Utf8Path::new(packages::INSIDE).join(&package.program),
+            Some(package) => packages::inside(who).join(&package.program),
         };
         let ask = Box::pin(async {
             let mut spec = RoomSpec::plain(image.clone());
-            spec.view.extend(self.package_view());
+            spec.view.extend(self.package_view(who));
             let room = docker.room(spec).await?;
             let version = [&[program.as_str()], cli.version_args].concat();
             let Some(version) = room.ask(&version, ASKED).await? else {
                 return Ok(None);
             };
             let version = availability::version_in(&version);
-            if version.is_none() && self.package.is_some() {
+            if version.is_none() && package.is_some() {
                 // The shell that starts it is there, and it is not.
                 return Ok(None);
             }
@@ -149,8 +152,10 @@ impl Trial<'_> {
                 help,
             }))
         });
-        let wanted = self.plan.package.as_ref();
-        let key = wanted.map_or_else(|| cli.program.to_owned(), ToString::to_string);
+        let key = match self.parts()[who].package {
+            None => cli.program.to_owned(),
+            Some(wanted) => format!("{wanted} in {}", packages::inside(who)),
+        };
         let found = docker.program(image, key, ask).await;
         found.map_err(failed)
     }
@@ -179,7 +184,7 @@ impl Trial<'_> {
                 access: Access::Write,
             },
         ];
-        view.extend(self.package_view());
+        view.extend((0..self.tools.len()).filter_map(|who| self.package_view(who)));
         view.extend(workspace.map(|path| View {
             host: path.to_owned(),
             inside: WORKSPACE.into(),
@@ -246,7 +251,7 @@ impl Trial<'_> {
         if self.models.is_some() {
             relays.push(relay(gateway, models::SOCKET));
         }
-        if self.plan.agent.wants_socket() {
+        if self.parts().iter().any(|part| part.agent.wants_socket()) {
             relays.push(relay(CONTROL_INSIDE, CONTROL_SOCKET));
         }
         (!relays.is_empty()).then_some(relays)

@@ -331,6 +331,14 @@ fn shown(event: &Event, tools: &Tools, bounds: Bounds) -> Option<(&'static str, 
     let none = String::new;
     Some(match event {
         Event::Phase { phase } => ("phase", phase.as_str().to_owned(), none()),
+        Event::Iteration {
+            number,
+            agent,
+            reason,
+        } => {
+            let text = format!("iteration {number}, {agent}: {}", reason.describe());
+            ("phase", text, none())
+        }
         Event::Session { model, version, .. } => {
             let known = [model, version].into_iter().flatten();
             let text: Vec<&str> = known.map(String::as_str).collect();
