@@ -1,6 +1,8 @@
 //! CLIs of agents at a version that is named: installed once into the user's cache, and shared by
-//! all trials, which cannot change them. Each brings its own Node when it needs one, so that a
-//! task's image neither has to have one nor gets to see it.
+//! all trials, which cannot change them. Those from npm bring their own Node when they need one, so
+//! that a task's image neither has to have one nor gets to see it.
+
+mod python;
 
 use std::{
     fmt, io,
@@ -13,7 +15,8 @@ use fs_err as fs;
 use proctor_process::quick::{self, QuickCommand};
 use tempfile::TempDir;
 
-use crate::{host::Host, tree};
+pub use self::python::PythonVersion;
+use crate::{agent::Registry, host::Host, tree};
 
 /// Where installed packages are seen in containers.
 const INSIDE: &str = "/proctor/cli";
@@ -36,7 +39,9 @@ pub fn inside(who: usize) -> Utf8PathBuf {
 /// A CLI at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Its name in npm's registry.
+    /// Where it comes from.
+    pub registry: Registry,
+    /// Its name there.
     pub name: &'static str,
     /// The program in it.
     pub program: &'static str,
@@ -62,12 +67,30 @@ pub enum PackageError {
         /// What was to be installed.
         package: String,
     },
-    /// The installation failed.
-    #[error("`npm install {package}` failed: {message}")]
-    Failed {
+    /// There is no Python to install it with.
+    #[error(
+        "there is no Python {version} with pip on this machine to install {package}, which is to run with Python {version}"
+    )]
+    NoPython {
         /// What was to be installed.
         package: String,
-        /// What npm said.
+        /// The Python that it would run with.
+        version: PythonVersion,
+    },
+    /// There is no Python to run it with.
+    #[error("there is no `python3` to run {package} with")]
+    NothingToRunWith {
+        /// What was to be installed.
+        package: String,
+    },
+    /// The installation failed.
+    #[error("`{command} {package}` failed: {message}")]
+    Failed {
+        /// Who was to install it.
+        command: &'static str,
+        /// What was to be installed.
+        package: String,
+        /// What that said.
         message: String,
     },
     /// The package is not what we took it for.
@@ -99,16 +122,24 @@ pub struct InstalledPackage {
 
 impl Package {
     /// Where it is on this machine, once it is installed.
-    fn place(&self, cache: &Utf8Path) -> Utf8PathBuf {
-        let name = format!("{}@{}", self.name.replace('/', "+"), self.version);
+    fn place(&self, cache: &Utf8Path, python: Option<PythonVersion>) -> Utf8PathBuf {
+        let mut name = format!("{}@{}", self.name.replace('/', "+"), self.version);
+        if let Some(version) = python {
+            name.push_str(&format!("+python{version}"));
+        }
         cache.join("clis").join(platform()).join(name)
     }
 
     /// The package, installed now if it is not there yet. Whoever else wants it meanwhile, in this
-    /// process or another, waits for the same installation.
-    pub async fn install(&self, host: &Host) -> Result<InstalledPackage, PackageError> {
+    /// process or another, waits for the same installation. `python` is what a package of PyPI will
+    /// run with.
+    pub async fn install(
+        &self,
+        host: &Host,
+        python: Option<PythonVersion>,
+    ) -> Result<InstalledPackage, PackageError> {
         let cache = host.cache.as_ref().ok_or(PackageError::NoCache)?;
-        let folder = self.place(cache);
+        let folder = self.place(cache, python);
         let installed = InstalledPackage {
             program: Utf8Path::new("bin").join(self.program),
             folder: folder.clone(),
@@ -135,7 +166,17 @@ impl Package {
         }
         let fresh = TempDir::with_prefix_in(".installing-", &place).map_err(failed)?;
         let inside = Utf8Path::from_path(fresh.path()).expect("it is below a path that is text");
-        self.install_into(inside, host).await?;
+        match (self.registry, python) {
+            (Registry::Npm(_), _) => self.install_into(inside, host).await?,
+            (Registry::PyPi { with, .. }, Some(python)) => {
+                python::install(self, with, python, inside, host).await?;
+            }
+            (Registry::PyPi { .. }, None) => {
+                return Err(PackageError::NothingToRunWith {
+                    package: self.to_string(),
+                });
+            }
+        }
         share(inside).map_err(failed)?;
         fs::rename(inside, &folder).map_err(failed)?;
         Ok(installed)
@@ -187,6 +228,7 @@ impl Package {
         ];
         let command = QuickCommand::new(npm).args(args).cwd(folder);
         let failed = |message: String| PackageError::Failed {
+            command: "npm install",
             package: wanted.to_owned(),
             message,
         };
@@ -195,10 +237,15 @@ impl Package {
         if output.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let from = said.ceil_char_boundary(said.len().saturating_sub(TOLD));
-        Err(failed(said[from..].to_owned()))
+        Err(failed(tail(&output.stderr)))
     }
+}
+
+/// The end of what a failed installation said.
+fn tail(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said).trim().to_owned();
+    let from = said.ceil_char_boundary(said.len().saturating_sub(TOLD));
+    said[from..].to_owned()
 }
 
 /// The platform in npm's words.

@@ -8,7 +8,7 @@ use camino::Utf8Path;
 use proctor_gateway::Prices;
 
 use crate::{
-    agent::{Adapter, Agent},
+    agent::{Adapter, Agent, Registry},
     agents::{self, ADAPTERS},
     config::{
         self, AgentSection, AgentSpec, AgentType, ConfigError, Fault, GatewayOverrides,
@@ -57,9 +57,7 @@ impl TrialPlan {
         let section = case.agent.section(adapter, &case.folder);
         // What is wrong with either is told together.
         let mut faults = Vec::new();
-        let agent = adapter
-            .configure(&section)
-            .map_err(|more| faults.extend(more));
+        let agent = agents::configure(adapter, &section).map_err(|more| faults.extend(more));
         let evaluators = case::evaluators(&case, &mut faults)?;
         let (Ok(agent), true) = (agent, faults.is_empty()) else {
             return Err(case.source.error(faults));
@@ -112,7 +110,7 @@ impl TrialPlan {
             folder: &task.folder,
             prompt: None,
         };
-        let agent = adapter.configure(&section);
+        let agent = agents::configure(adapter, &section);
         let agent = agent.map_err(|faults| task.source.error(faults))?;
         Ok(TrialPlan::of(Arc::clone(task), adapter, agent))
     }
@@ -392,10 +390,11 @@ fn contender(
     let adapter = adapter(spec, source, host)?;
     let mut own = ["prompt", "prompt_file"].into_iter();
     let has_own = own.any(|key| spec.config.get(key).is_some());
-    let agent = adapter.configure(&AgentSection {
+    let section = AgentSection {
         prompt: prompt.filter(|_| !has_own),
         ..spec.section(adapter, folder)
-    });
+    };
+    let agent = agents::configure(adapter, &section);
     Ok(Contender {
         adapter,
         agent: agent.map_err(|faults| source.error(faults))?.into(),
@@ -414,9 +413,7 @@ fn configure(
         prompt: Some(prompt),
         ..spec.section(adapter, &suite.folder)
     };
-    adapter
-        .configure(&section)
-        .map_err(|faults| suite.source.error(faults))
+    agents::configure(adapter, &section).map_err(|faults| suite.source.error(faults))
 }
 
 /// The CLI at the version that a section names.
@@ -439,17 +436,15 @@ fn package(
             "remove it",
         );
     };
-    match cli.npm_package {
-        Some(name) => Ok(Some(Package {
-            name,
-            program: cli.program,
-            version: version.clone(),
-        })),
-        None => refused(
-            format!("`{name}` does not come from npm, and other CLIs cannot be installed yet"),
-            "put this version into the image, or onto PATH, and remove `version`",
-        ),
-    }
+    let name = match cli.package {
+        Registry::Npm(name) | Registry::PyPi { name, .. } => name,
+    };
+    Ok(Some(Package {
+        registry: cli.package,
+        name,
+        program: cli.program,
+        version: version.clone(),
+    }))
 }
 
 /// The adapter that a section names; for `auto` the first whose CLI is installed.

@@ -17,7 +17,7 @@ use crate::{
     config::{Network, ResourceLimits},
     models,
     outcome::Outcome,
-    packages,
+    packages::{self, PythonVersion},
     sandbox::{
         Access, DockerRoom, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
@@ -158,6 +158,26 @@ impl Trial<'_> {
         };
         let found = docker.program(image, key, ask).await;
         found.map_err(failed)
+    }
+
+    /// The version of Python in the image; `None` when there is none.
+    pub(super) async fn python_in(&self, image: &Image) -> Result<Option<PythonVersion>, NotRun> {
+        let Some(docker) = self.docker() else {
+            return Ok(None);
+        };
+        let ask = Box::pin(async {
+            let room = docker.room(RoomSpec::plain(image.clone())).await?;
+            let said = room.ask(&["python3", "--version"], ASKED).await?;
+            room.container.remove().await?;
+            Ok(said.map(|said| Installed {
+                path: "python3".into(),
+                version: Some(said),
+                help: String::new(),
+            }))
+        });
+        let found = docker.program(image, "python3".to_owned(), ask).await;
+        let said = found.map_err(failed)?.and_then(|found| found.version);
+        Ok(said.and_then(|said| PythonVersion::parse(&said)))
     }
 
     /// Make the container that sees `workspace`, or for a task that brings its own files, one

@@ -11,7 +11,7 @@ use super::{
     container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
 };
 use crate::{
-    agent::{Authentication, Cli, Launch, LaunchContext},
+    agent::{Authentication, Cli, Launch, LaunchContext, Registry},
     area::Area,
     availability,
     config::{Network, PromptSource, read_workspace_prompt},
@@ -19,7 +19,7 @@ use crate::{
     export::PROMPT_FILE,
     models,
     outcome::Outcome,
-    packages::Package,
+    packages::{Package, PythonVersion},
     sandbox::{container_env, docker::Image},
     socket::Socket,
     store,
@@ -257,7 +257,8 @@ impl Trial<'_> {
         };
         let host = self.context.host;
         if let Some(package) = part.package {
-            let installed = package.install(host).await;
+            let python = self.python_for(package).await?;
+            let installed = package.install(host, python).await;
             let installed = installed.map_err(|error| not_installed(chain(&error)))?;
             self.tools[who].package = Some(installed);
         }
@@ -279,6 +280,18 @@ impl Trial<'_> {
         }
         self.tools[who].cli = Some(installed);
         Ok(())
+    }
+
+    /// The Python that a package will run with: the image's, or this machine's. It is none for those
+    /// that need none, and where there is none.
+    async fn python_for(&self, package: &Package) -> Result<Option<PythonVersion>, NotRun> {
+        if matches!(package.registry, Registry::Npm(_)) {
+            return Ok(None);
+        }
+        match &self.image {
+            None => Ok(PythonVersion::here(self.context.host).await),
+            Some(image) => self.python_in(image).await,
+        }
     }
 
     /// The environment that the agent gets, its credentials included.
@@ -458,16 +471,18 @@ fn where_it_is_not(cli: &Cli, image: Option<&Image>, package: Option<&Package>) 
             "`{program}` is not installed, or not on PATH; {}",
             cli.install_hint
         ),
-        (Some(_), Some(package)) => format!(
-            "`{program}` of {package} does not run in the image, which needs a shell and the C library of GNU for it"
-        ),
-        (Some(_), None) => {
-            let version = match cli.npm_package {
-                Some(_) => "name a `version` to have it installed, or ",
-                None => "",
+        (Some(_), Some(package)) => {
+            let needs = match package.registry {
+                Registry::Npm(_) => "a shell and the C library of GNU",
+                Registry::PyPi { .. } => "a shell, the C library of GNU and all of Python",
             };
             format!(
-                "`{program}` is not in the image; {version}make an image that has it (`proctor image build`)"
+                "`{program}` of {package} does not run in the image, which needs {needs} for it"
+            )
+        }
+        (Some(_), None) => {
+            format!(
+                "`{program}` is not in the image; name a `version` to have it installed, or make an image that has it (`proctor image build`)"
             )
         }
     }
