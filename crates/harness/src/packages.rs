@@ -5,7 +5,8 @@
 mod python;
 
 use std::{
-    fmt, io,
+    fmt::{self, Write as _},
+    io,
     os::unix::fs::{PermissionsExt, symlink},
     time::Duration,
 };
@@ -125,7 +126,7 @@ impl Package {
     fn place(&self, cache: &Utf8Path, python: Option<PythonVersion>) -> Utf8PathBuf {
         let mut name = format!("{}@{}", self.name.replace('/', "+"), self.version);
         if let Some(version) = python {
-            name.push_str(&format!("+python{version}"));
+            let _ = write!(name, "+python{version}");
         }
         cache.join("clis").join(platform()).join(name)
     }

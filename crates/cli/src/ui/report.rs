@@ -70,6 +70,9 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     );
     for trial in &summary.trials {
         let name = format!("{} on {}, trial {}", trial.agent, trial.task, trial.trial);
+        if let Some(times) = trial.iterations.filter(|times| *times > 1) {
+            let _ = writeln!(text, "{name}: started {times} times");
+        }
         text.push_str(&replay(&name, trial.replay.as_ref()));
     }
     super::print(&text)
@@ -107,6 +110,10 @@ fn one(record: &Record, path: &str) -> String {
     };
     row("agent", &agent(record));
     row("outcome", &outcome(record));
+    for iteration in &record.iterations {
+        let told = format!("{}: {}", iteration.number, iteration.describe());
+        row("iteration", &told);
+    }
     row(
         "usage",
         &record.usage.as_ref().map_or("unknown".to_owned(), usage),

@@ -48,7 +48,10 @@ fn an_agent_is_started_again_until_the_check_succeeds_and_told_what_it_printed()
         &claude_case(),
         &json!({"agent": {"loop": {"iterations": 5, "check": check}}}),
     );
-    run(&context, &case).assert_code(0);
+    let output = run(&context, &case);
+    output.assert_code(0);
+    let shown = "iteration   2: claude-code completed, $0.0153, check failed";
+    assert!(output.stdout.contains(shown), "{output}");
     assert_eq!(starts(&context), 3);
     let record = context.record();
     let iterations = record["iterations"].as_array().unwrap();
@@ -221,9 +224,11 @@ fn another_agent_takes_over_when_infrastructure_fails_the_first() {
     output.assert_code(0);
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(summary["trials"][0]["iterations"], 2);
-    let trial = context
-        .root()
-        .join("suite/results/latest/trials/claude-code/one/trial-1");
+    let run = context.root().join("suite/results/latest");
+    let status = context.proctor(["status", run.as_str()]).run();
+    let told = "claude-code on one, trial 1: started 2 times";
+    assert!(status.stdout.contains(told), "{status}");
+    let trial = run.join("trials/claude-code/one/trial-1");
     let record = json_of(&trial.join("artifacts/record.json"));
     assert_eq!(record["outcome"], "completed");
     assert_eq!(record["agent"]["type"], "claude-code");

@@ -1,6 +1,8 @@
 //! The iterations of a trial whose agent was to be started more than once: what each came to, and
 //! what they come to together.
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +59,25 @@ pub struct IterationRecord {
     /// What the command of the loop said about the work; absent when it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckRecord>,
+}
+
+impl IterationRecord {
+    /// What it came to, in a line.
+    pub fn describe(&self) -> String {
+        let mut text = format!("{} {}", self.kind, self.outcome.as_str());
+        let usage = self.usage.as_ref();
+        if let Some(cost) = usage.and_then(|usage| usage.total.cost_usd) {
+            let _ = write!(text, ", ${:.4}", cost.dollars());
+        }
+        if let Some(check) = &self.check {
+            text.push_str(if check.passed {
+                ", check passed"
+            } else {
+                ", check failed"
+            });
+        }
+        text
+    }
 }
 
 /// Why an agent was started.

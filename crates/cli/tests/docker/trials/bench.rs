@@ -85,10 +85,11 @@ fn claude_code_and_aider_are_compared_on_a_task_of_the_benchmark() {
     let compared = rig.context.proctor(compare).run();
     compared.assert_code(0);
     let told: Value = serde_json::from_str(&compared.stdout).unwrap();
-    let told = told.to_string();
-    assert!(
-        told.contains("claude-code") && told.contains("aider"),
-        "{told}"
-    );
-    assert!(told.contains("bench-time-tracker"), "{told}");
+    let compared = &told["comparisons"][0];
+    for (side, agent) in [("baseline", "claude-code"), ("candidate", "aider")] {
+        let name = compared[side].as_str().unwrap();
+        assert!(name.starts_with(agent), "{told:#}");
+        let trials = &compared["changes"][0][format!("{side}_trials")];
+        assert_eq!(*trials, 3, "{told:#}");
+    }
 }

@@ -134,6 +134,13 @@ fn facts(record: &Record) -> BTreeMap<&'static str, String> {
     add("version", record.agent.version.clone());
     add("model", record.agent.model.clone());
     add("turns", record.turns.map(|it| it.to_string()));
+    let iterations = record.iterations.iter();
+    let iterations = iterations.map(|it| format!("{}: {}", it.number, it.describe()));
+    let iterations: Vec<String> = iterations.collect();
+    add(
+        "iterations",
+        (!iterations.is_empty()).then(|| iterations.join("; ")),
+    );
     let change = record.diff.as_ref();
     add(
         "change",
