@@ -275,3 +275,38 @@ fn a_policy_that_would_do_nothing_is_refused() {
     output.assert_code(2);
     assert!(output.stderr.contains("reads no prompt"), "{output}");
 }
+
+/// One call to the model, in a shell.
+const ASKS: &str = r#"url=${ANTHROPIC_BASE_URL#http://}
+body='{"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}'
+exec 3<>"/dev/tcp/${url%:*}/${url##*:}"
+printf 'POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: %s\r\nanthropic-version: 2023-06-01\r\ncontent-type: application/json\r\ncontent-length: %s\r\n\r\n%s' "$ANTHROPIC_API_KEY" "${#body}" "$body" >&3
+head -n 1 <&3 | grep ' 200 '"#;
+
+/// What a trial may spend does not grow with how often its agent is started.
+#[test]
+fn the_budget_of_a_trial_is_one_for_all_iterations() {
+    let context = context();
+    let usage = json!({"input": 100, "output": 10});
+    let answer =
+        json!({"message": {"content": [{"text": "hello"}], "usage": usage}, "repeat": "forever"});
+    let script = json!({"answers": [answer]}).to_string();
+    fs_err::write(context.root().join("cases/answers.json"), script).unwrap();
+    let mut case = command_case("agent");
+    case["agent"]["config"]["command"] = json!(["bash", "-c", ASKS]);
+    let more = json!({
+        "gateway": {"script": "answers.json", "budget_calls": 2},
+        "agent": {"loop": {"iterations": 5, "check": "false"}},
+    });
+    run(&context, &with(&case, &more)).assert_code(1);
+    let record = context.record();
+    let iterations = record["iterations"].as_array().unwrap();
+    let outcomes: Vec<&Value> = iterations.iter().map(|it| &it["outcome"]).collect();
+    assert_eq!(outcomes, ["completed", "completed", "budget_exceeded"]);
+    assert_eq!(record["outcome"], "budget_exceeded");
+    assert_eq!(iterations[0]["usage"]["source"], "gateway");
+    assert_eq!(iterations[0]["gateway"]["calls"], 1);
+    assert_eq!(record["gateway"]["calls"], 2);
+    assert_eq!(record["gateway"]["calls_refused"], 1);
+    assert_eq!(record["gateway"]["output_tokens"], 20);
+}

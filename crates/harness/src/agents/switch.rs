@@ -66,7 +66,7 @@ mod tests {
     /// What an agent cannot be without.
     fn needed(kind: &str) -> &'static str {
         match kind {
-            "command" => "command: [sh]",
+            "command" => "command: [sh, \"{model}\"]",
             "adapter" => "adapter: run.sh",
             _ => "",
         }

@@ -20,6 +20,7 @@ mod repo;
 mod scalar;
 mod schema;
 mod settings;
+mod size;
 mod snippet;
 mod source;
 mod suggest;

@@ -162,8 +162,8 @@ impl Record {
         self.usage = usages.as_deref().and_then(Usage::sum);
         self.turns = all.iter().map(|it| it.turns).sum();
         self.counts = all.iter().map(|it| it.counts).sum();
-        let accounts: Option<Vec<&GatewayRecord>> =
-            all.iter().map(|it| it.gateway.as_ref()).collect();
-        self.gateway = accounts.as_deref().and_then(GatewayRecord::sum);
+        let accounts: Vec<&GatewayRecord> =
+            all.iter().filter_map(|it| it.gateway.as_ref()).collect();
+        self.gateway = GatewayRecord::sum(&accounts);
     }
 }
