@@ -168,7 +168,7 @@ pub struct Cli {
 pub enum Registry {
     /// In npm's registry, by this name.
     Npm(&'static str),
-    /// In PyPI.
+    /// In `PyPI`.
     PyPi {
         /// By this name.
         name: &'static str,

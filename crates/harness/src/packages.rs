@@ -132,7 +132,7 @@ impl Package {
     }
 
     /// The package, installed now if it is not there yet. Whoever else wants it meanwhile, in this
-    /// process or another, waits for the same installation. `python` is what a package of PyPI will
+    /// process or another, waits for the same installation. `python` is what a package of `PyPI` will
     /// run with.
     pub async fn install(
         &self,

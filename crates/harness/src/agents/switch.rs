@@ -1,6 +1,10 @@
 //! Changing `agent.type` alone: an option that the new agent does not have, and another one has, is
 //! refused by name, with who has it.
 
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use schemars::generate::SchemaSettings;
+
 use crate::{
     agent::{Adapter, Agent},
     agents::ADAPTERS,
@@ -25,9 +29,8 @@ fn explain(adapter: &dyn Adapter, fault: Fault) -> Fault {
     let Some(key) = key.and_then(|rest| rest.strip_suffix('`')) else {
         return fault;
     };
-    let others = ADAPTERS
-        .iter()
-        .filter(|other| keys(**other).any(|it| it == key));
+    let others = ADAPTERS.iter();
+    let others = others.filter(|other| keys(**other).iter().any(|it| it == key));
     let others: Vec<String> = others.map(|other| format!("`{}`", other.name())).collect();
     if others.is_empty() {
         return fault;
@@ -37,22 +40,28 @@ fn explain(adapter: &dyn Adapter, fault: Fault) -> Fault {
     Fault::new(fault.span, message).with_hint(hint)
 }
 
-/// The keys of an adapter's `config`.
-fn keys(adapter: &dyn Adapter) -> impl Iterator<Item = String> {
-    let inline = schemars::generate::SchemaSettings::draft2020_12();
+/// The keys of an adapter's `config`, read from its schema once.
+fn keys(adapter: &dyn Adapter) -> &'static [String] {
+    static ALL: LazyLock<BTreeMap<&'static str, Vec<String>>> = LazyLock::new(|| {
+        let all = ADAPTERS.iter().copied();
+        all.map(|adapter| (adapter.name(), read_keys(adapter)))
+            .collect()
+    });
+    ALL.get(adapter.name()).map_or(&[], Vec::as_slice)
+}
+
+fn read_keys(adapter: &dyn Adapter) -> Vec<String> {
+    let inline = SchemaSettings::draft2020_12();
     let inline = inline.with(|settings| settings.inline_subschemas = true);
     let schema = adapter.schema(&mut inline.into_generator());
     let properties = schema.get("properties").and_then(|it| it.as_object());
-    let keys: Vec<String> = properties
-        .into_iter()
-        .flat_map(|it| it.keys().cloned())
-        .collect();
-    keys.into_iter()
+    let properties = properties.into_iter();
+    properties.flat_map(|it| it.keys().cloned()).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     use super::*;
     use crate::{
@@ -163,12 +172,12 @@ mod tests {
     #[test]
     fn an_option_that_an_agent_cannot_honour_is_refused_by_name_with_what_to_do() {
         let common = ["prompt", "prompt_file"];
-        let all: BTreeSet<String> = ADAPTERS.iter().flat_map(|it| keys(*it)).collect();
+        let all: BTreeSet<String> = ADAPTERS.iter().flat_map(|it| keys(*it)).cloned().collect();
         assert!(all.len() > 30, "{all:?}");
         let mut refused = 0;
         for adapter in ADAPTERS.iter().copied() {
-            let own: BTreeSet<String> = keys(adapter).collect();
-            let foreign = all.iter().filter(|key| !own.contains(*key));
+            let own = keys(adapter);
+            let foreign = all.iter().filter(|key| !own.contains(key));
             for key in foreign.filter(|key| !common.contains(&key.as_str())) {
                 let name = adapter.name();
                 let Err(faults) = agent(adapter, Some("claude-sonnet-4-5"), &format!("{key}: 1"))

@@ -1,4 +1,4 @@
-//! CLIs from PyPI: installed with pip into a folder that any Python of the same version runs them from.
+//! CLIs from `PyPI`: installed with pip into a folder that any Python of the same version runs them from.
 //! They bring no Python along: the image, or this machine, has to have one.
 
 use std::fmt;

@@ -72,9 +72,9 @@ impl Policy {
             });
         };
         let fallback = written.fallback.as_deref().map(|fallback| {
-            let made = make(fallback)?;
-            check_fallback(&made, fallback, source)?;
-            Ok(made)
+            let contender = make(fallback)?;
+            check_fallback(&contender, fallback, source)?;
+            Ok(contender)
         });
         Ok(Policy {
             retry: Some(Retry {

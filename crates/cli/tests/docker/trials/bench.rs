@@ -2,7 +2,7 @@
 //! benchmark, three trials each, in containers, compared. Both CLIs are real and of a named version,
 //! installed once beside the image; the model plays a script.
 
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
@@ -32,6 +32,25 @@ fn claude_code_and_aider_are_compared_on_a_task_of_the_benchmark() {
     ) else {
         return;
     };
+    let image = [
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        DEBIAN,
+        "python3",
+        "--version",
+    ];
+    let image = rig.docker(&image);
+    if !image.starts_with(&format!("Python {}.", aider.python)) {
+        // Compiled modules are for one version; the real pip would take the one of the image.
+        let message = format!(
+            "SKIPPED bench: aider is for Python {}, {image}",
+            aider.python
+        );
+        let _ = writeln!(std::io::stderr(), "{message}");
+        return;
+    }
     let root = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let task = root.join(TASK).canonicalize_utf8().unwrap();
     let solution = fs_err::read_to_string(task.join("solution/tt.py")).unwrap();
