@@ -128,8 +128,8 @@ pub trait Agent: Send + Sync {
 pub struct Cli {
     /// Its name on PATH.
     pub program: &'static str,
-    /// Its package in npm's registry, for those who name a version; `None` when it is no such one.
-    pub npm_package: Option<&'static str>,
+    /// Its package, for those who name a version.
+    pub package: Registry,
     /// Arguments that make it print its version.
     pub version_args: &'static [&'static str],
     /// Arguments that make it print its options.
@@ -161,6 +161,20 @@ pub struct Cli {
     pub timeout_code: &'static str,
     /// The code for "output was cut" in the log.
     pub truncated_code: &'static str,
+}
+
+/// Where the package of a CLI is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registry {
+    /// In npm's registry, by this name.
+    Npm(&'static str),
+    /// In `PyPI`.
+    PyPi {
+        /// By this name.
+        name: &'static str,
+        /// What it needs and does not ask for.
+        with: &'static [&'static str],
+    },
 }
 
 /// How long a CLI that starts at once may take to tell about itself: the real ones answer in

@@ -50,6 +50,21 @@ impl Area {
         Ok(area)
     }
 
+    /// Make HOME and scratch as they were at first. The folders stay: a container may see them.
+    pub fn empty(&self) -> io::Result<()> {
+        for folder in [&self.home, &self.scratch] {
+            for entry in fs::read_dir(folder)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    tree::remove(entry.path())?;
+                } else {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+        }
+        fs::create_dir(self.home.join("tmp"))
+    }
+
     /// Copy a file into the HOME, if it is there, for the agent's eyes only.
     pub fn bring_in(&self, from: &Utf8Path, to: &str) -> io::Result<()> {
         let to = self.home.join(to);

@@ -92,6 +92,7 @@ mod tests {
             status,
             score,
             normalized_score: None,
+            iterations: None,
             record: "r".into(),
             usage: None,
             cost_usd: None,

@@ -22,6 +22,7 @@ use crate::{
     host::Host,
     log::LogWriter,
     outcome::{EndedBy, Ending},
+    progress::{Progress, ProgressLimits},
     sandbox::{
         Room, Running, StartError,
         docker::{EngineError, Facts},
@@ -49,6 +50,8 @@ pub struct Drive<'a> {
     pub room: &'a Room,
     /// Its limits.
     pub limits: Limits,
+    /// When it is ended for not getting on.
+    pub progress: ProgressLimits,
     /// Where its output goes.
     pub paths: CapturePaths,
     /// How much of its output goes there.
@@ -79,6 +82,8 @@ pub struct Driven {
     pub capture_error: Option<CaptureError>,
     /// What a container's engine knows.
     pub facts: Option<Facts>,
+    /// What it did again and again, when that ended it.
+    pub repeated: Option<String>,
 }
 
 /// Why an agent could not be driven.
@@ -106,13 +111,8 @@ impl Drive<'_> {
             .map(|path| self.room.outside(path))
             .collect();
         let command = self.command(&launch);
-        let desk = Desk {
-            log: self.log,
-            listener: self.listener,
-            replies: Vec::new(),
-            end_at: None,
-            closes_input: false,
-        };
+        let progress = Progress::begin(self.progress, self.room, self.cwd).await;
+        let desk = Desk::new(self.log, self.listener, progress);
         let mut reader = Reader::new(launch.session, desk);
         let mut process = self.room.start(command, self.host).await?;
         if launch.input == Input::Session {
@@ -122,8 +122,10 @@ impl Drive<'_> {
         let mut quiet_until = deadline.map(|deadline| Instant::now() + deadline);
         let mut capture_error = None;
         let mut is_cancelled = false;
+        let mut stuck = Stuck::No;
         let report = loop {
             let end_at = reader.desk.end_at;
+            let due = reader.desk.progress.due().filter(|_| stuck == Stuck::No);
             tokio::select! {
                 event = process.next() => match event? {
                     Event::Output { stream, bytes } => {
@@ -151,10 +153,20 @@ impl Drive<'_> {
                     quiet_until = None;
                     process.end(EndReason::Idle);
                 }
+                () = at(due), if due.is_some() => {
+                    if reader.desk.progress.is_stuck(self.room, self.cwd).await {
+                        stuck = Stuck::Quiet;
+                        process.end(EndReason::Asked);
+                    }
+                }
+            }
+            if let (Stuck::No, Some(what)) = (&stuck, reader.desk.progress.repeated()) {
+                stuck = Stuck::Repeating(what);
+                process.end(EndReason::Asked);
             }
             reader.desk.deliver(&mut process, self.socket.as_ref());
         };
-        let ending = ending(&report);
+        let ending = ending(&report, &stuck);
         let kept = self.paths.stdout.with_file_name(COLLECTED);
         let conclusion = reader.finish(&collected, &kept, &ending);
         Ok(Driven {
@@ -164,6 +176,7 @@ impl Drive<'_> {
             capture,
             capture_error,
             facts: process.facts(),
+            repeated: stuck.repeating(),
         })
     }
 
@@ -212,7 +225,27 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-fn ending(report: &Report) -> Ending {
+/// Whether the agent was ended for not getting on.
+#[derive(Debug, PartialEq, Eq)]
+enum Stuck {
+    No,
+    /// Nothing new came of it.
+    Quiet,
+    /// It did the same again and again.
+    Repeating(String),
+}
+
+impl Stuck {
+    /// What it did again and again.
+    fn repeating(self) -> Option<String> {
+        match self {
+            Stuck::Repeating(what) => Some(what),
+            Stuck::No | Stuck::Quiet => None,
+        }
+    }
+}
+
+fn ending(report: &Report, stuck: &Stuck) -> Ending {
     let (code, signal) = match report.exit.status {
         Some(Status::Code(code)) => (Some(code), None),
         Some(Status::Signal(signal)) => (None, Some(signal)),
@@ -223,7 +256,11 @@ fn ending(report: &Report) -> Ending {
         EndReason::Idle => EndedBy::IdleLimit,
         EndReason::OutputLimit => EndedBy::OutputLimit,
         EndReason::Cancelled => EndedBy::Cancelled,
-        EndReason::Asked => EndedBy::Session,
+        EndReason::Asked => match stuck {
+            Stuck::No => EndedBy::Session,
+            Stuck::Quiet => EndedBy::NoProgress,
+            Stuck::Repeating(_) => EndedBy::Loop,
+        },
     });
     Ending {
         code,
@@ -325,9 +362,25 @@ struct Desk<'a> {
     replies: Vec<Vec<u8>>,
     end_at: Option<Instant>,
     closes_input: bool,
+    progress: Progress,
 }
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
+    fn new(
+        log: &'a mut LogWriter<NamedTempFile>,
+        listener: &'a Listener<'a>,
+        progress: Progress,
+    ) -> Desk<'a> {
+        Desk {
+            log,
+            listener,
+            replies: Vec::new(),
+            end_at: None,
+            closes_input: false,
+            progress,
+        }
+    }
+
     /// Bring what the session asked for to the process.
     fn deliver(&mut self, process: &mut Running, socket: Option<&Socket>) {
         for reply in self.replies.drain(..) {
@@ -345,6 +398,7 @@ impl Desk<'_> {
 impl SessionHost for Desk<'_> {
     fn event(&mut self, event: SessionEvent<'_>) {
         self.log.event(event);
+        self.progress.event(&event);
         if let Some(event) = RunEvent::from_session(event) {
             (self.listener)(&event);
         }

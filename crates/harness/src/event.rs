@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use crate::{
     evaluate::Verdict,
     session::{MessageKind, Role, SessionEvent, Text},
-    store::Record,
+    store::{IterationReason, Record},
 };
 
 /// Something happened.
@@ -23,6 +23,15 @@ pub enum RunEvent<'a> {
     TrialStarted(TrialName<'a>),
     /// A trial enters its next phase.
     Phase(Phase),
+    /// Its agent is started once more, or its fallback is.
+    Iteration {
+        /// The number of the start, from 1.
+        number: u32,
+        /// Who is started.
+        agent: &'a str,
+        /// Why.
+        reason: IterationReason,
+    },
     /// Who is running, as soon as it is known.
     SessionStarted {
         /// The model, as the agent names it.

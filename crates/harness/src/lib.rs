@@ -27,6 +27,7 @@ pub mod models;
 pub mod outcome;
 mod packages;
 pub mod plan;
+pub mod progress;
 pub mod providers;
 pub mod report;
 pub mod rescore;

@@ -1,24 +1,23 @@
 //! The models as trials reach them: through a gateway of the run, each trial with a key of its
 //! own. Real keys stay in the gateway; what a trial used has a second, independent source.
 
+mod record;
+
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
-    Auth, Budget, Call, CassetteReport, CassetteSpec, Ended, Gateway, GatewayConfig, GatewayError,
-    HttpUpstream, KeySpec, Kind, Ledger, Limits, ModelContext, NanoUsd, OnMiss, Pace, Pages,
-    Policy, Prices, Provider, Secret, Setting, SocketGuard, Tokens, Totals, Upstream, VirtualKey,
+    Auth, Budget, CassetteSpec, Gateway, GatewayConfig, GatewayError, HttpUpstream, KeySpec,
+    Limits, NanoUsd, OnMiss, Pace, Pages, Policy, Prices, Provider, Secret, Setting, SocketGuard,
+    Upstream, VirtualKey,
 };
 use proctor_process::Relay;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use self::record::replayed;
+pub use self::record::{GatewayRecord, ReplayRecord};
 use crate::{
     agent::Endpoint,
     config::{Execution, GatewaySettings, TapeMode, Tapes},
-    last_call::{self, FailedCall},
-    side_calls::{self, SideCall, View},
-    usage::{Figures, Usage, UsageSource, Usd},
 };
 
 /// The port in containers from which the gateway is reached.
@@ -27,9 +26,6 @@ pub const PORT_INSIDE: u16 = 4000;
 pub const SOCKET: &str = "gateway.sock";
 /// The file with one line for each call.
 pub(crate) const CALLS_FILE: &str = "calls.ndjson";
-
-/// So many differences to a recording are told.
-const MOST_DIFFERENCES: usize = 20;
 
 /// A provider, and the variables that say where it is and with which key.
 struct Known {
@@ -99,75 +95,6 @@ impl TrialModels {
     }
 }
 
-/// What the gateway counted for a trial.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct GatewayRecord {
-    /// Calls that reached a model.
-    pub calls: u64,
-    /// Calls that failed there.
-    pub calls_failed: u64,
-    /// Calls that broke off: their usage may be too low.
-    pub calls_cut: u64,
-    /// Calls that the gateway refused.
-    pub calls_refused: u64,
-    /// Calls whose provider could not be reached or did not answer.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub calls_unreachable: u64,
-    /// Calls that a fault was put into on purpose.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub calls_with_faults: u64,
-    /// How often the gateway asked a provider again: what the agent would have done is not seen.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub retries: u64,
-    /// The limit that stopped a call.
-    pub exhausted: Option<String>,
-    /// What was used, over all models.
-    #[serde(flatten)]
-    pub total: Figures,
-    /// The same, for each model.
-    pub per_model: BTreeMap<String, Figures>,
-    /// Hosts that were asked for and refused, with how often.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub refused_hosts: BTreeMap<String, u64>,
-    /// Calls that the agent's own figures leave out, such as those for titles and commit messages.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub side_calls: Vec<SideCall>,
-    /// Where the agent's own figures, with those calls, differ by more than one in a hundred.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub differences: Vec<String>,
-    /// What was done with a recording, when calls were answered from one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<ReplayRecord>,
-    /// The calls one by one, to compare with; on disk they are in the call log.
-    #[serde(skip)]
-    seen: Vec<SideCall>,
-    /// What the agent told its model besides the prompt, in a file of its own.
-    #[serde(skip)]
-    pub(crate) context: Option<ModelContext>,
-    /// The last call, if it failed.
-    #[serde(skip)]
-    pub(crate) last_failure: Option<FailedCall>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-/// What the gateway did with a recording of earlier calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ReplayRecord {
-    /// Calls that were answered from it.
-    pub answered: usize,
-    /// Calls that are not in it.
-    pub missed: usize,
-    /// Recorded calls that nobody asked for.
-    pub unused: usize,
-    /// Where calls that are not in it differ from what was expected next.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub differences: Vec<String>,
-}
-
 /// What a trial needs of the gateway.
 #[derive(Debug)]
 pub struct Needs<'a> {
@@ -181,6 +108,8 @@ pub struct Needs<'a> {
     pub allow_hosts: Vec<String>,
     /// The temperature that its agent asks for and cannot set itself.
     pub temperature: Option<f64>,
+    /// What several keys of the trial may spend together, in the place of one key's own limits.
+    pub budget: Option<Arc<Budget>>,
 }
 
 /// Where a gateway listens, and whether it shows what it does.
@@ -296,11 +225,20 @@ impl Models {
         self.settings.tapes.is_some()
     }
 
+    /// What one trial may spend, for one that has several keys.
+    pub fn trial_budget(&self) -> Arc<Budget> {
+        Arc::new(Budget::new(limits(&self.settings)))
+    }
+
     /// A way to the models for one trial.
     pub fn open(&self, needs: Needs<'_>) -> Result<TrialModels, GatewayError> {
         let mut spec = self.key_spec(&self.settings, needs.label);
         spec.log = Some(needs.artifacts.join(CALLS_FILE).into());
         spec.allow_hosts = needs.allow_hosts;
+        if let Some(budget) = needs.budget {
+            spec.limits = Limits::default();
+            spec.shared.push(budget);
+        }
         if let Some(temperature) = needs.temperature {
             spec.policy.temperature = Some(Setting::Set(temperature));
         }
@@ -330,11 +268,7 @@ impl Models {
     pub(crate) fn key_spec(&self, settings: &GatewaySettings, label: &str) -> KeySpec {
         KeySpec {
             label: label.to_owned(),
-            limits: Limits {
-                usd: settings.budget_usd.map(NanoUsd::from_usd),
-                tokens: settings.budget_tokens,
-                calls: settings.budget_calls,
-            },
+            limits: limits(settings),
             shared: self.shared.clone(),
             policy: Policy {
                 models: settings.models.clone(),
@@ -380,6 +314,15 @@ impl Models {
         let replays = self.settings.tapes.as_ref().is_some_and(Tapes::replays);
         record.replay = ledger.cassette.as_ref().filter(|_| replays).map(replayed);
         record
+    }
+}
+
+/// What one trial may spend.
+fn limits(settings: &GatewaySettings) -> Limits {
+    Limits {
+        usd: settings.budget_usd.map(NanoUsd::from_usd),
+        tokens: settings.budget_tokens,
+        calls: settings.budget_calls,
     }
 }
 
@@ -434,27 +377,6 @@ pub fn prices(settings: &GatewaySettings) -> Prices {
     prices
 }
 
-/// A cassette's report, in the words of the record.
-fn replayed(report: &CassetteReport) -> ReplayRecord {
-    let told = report.misses.iter().flat_map(|miss| {
-        let places = miss.differences.iter().map(|difference| {
-            format!(
-                "{} {}: recorded {}, asked {}",
-                miss.path, difference.at, difference.recorded, difference.asked
-            )
-        });
-        let none = miss.differences.is_empty();
-        let none = none.then(|| format!("{}: nothing like it was recorded", miss.path));
-        places.chain(none).collect::<Vec<_>>()
-    });
-    ReplayRecord {
-        answered: report.hits,
-        missed: report.missed,
-        unused: report.unused,
-        differences: told.take(MOST_DIFFERENCES).collect(),
-    }
-}
-
 /// The recording of one trial's calls.
 fn tape(tapes: &Tapes, label: &str) -> CassetteSpec {
     let path = tapes.folder.join(format!("{label}.ndjson"));
@@ -494,96 +416,6 @@ impl Known {
         upstream.auth = key.and_then(|(_, auth)| auth);
         Some(upstream)
     }
-}
-
-impl GatewayRecord {
-    fn of(ledger: &Ledger) -> GatewayRecord {
-        GatewayRecord {
-            calls: ledger.totals.calls,
-            calls_failed: ledger.totals.calls_failed,
-            calls_cut: ledger.totals.calls_cut,
-            calls_refused: ledger.refused,
-            calls_unreachable: ledger.totals.calls_unreachable,
-            calls_with_faults: ledger.totals.calls_with_faults,
-            retries: ledger.totals.retries,
-            exhausted: ledger.exhausted.map(|limit| limit.name().to_owned()),
-            total: figures(&ledger.totals),
-            per_model: ledger
-                .models
-                .iter()
-                .map(|(model, totals)| (model.clone(), figures(totals)))
-                .collect(),
-            refused_hosts: ledger.refused_hosts.clone(),
-            side_calls: Vec::new(),
-            differences: Vec::new(),
-            replay: None,
-            seen: ledger.calls.iter().filter_map(seen).collect(),
-            context: ledger.context.clone(),
-            last_failure: last_call::failed(ledger),
-        }
-    }
-
-    /// What was used, by the gateway's account; `None` when no call told.
-    pub fn usage(&self) -> Option<Usage> {
-        self.total.input_tokens.map(|_| Usage {
-            total: self.total.clone(),
-            source: UsageSource::Gateway,
-            lower_bound: self.calls_cut > 0,
-            per_model: self.per_model.clone(),
-        })
-    }
-
-    /// Hold the agent's own figures against these.
-    pub fn compare(&mut self, agent: &Usage) {
-        self.side_calls = side_calls::left_out(&agent.total, &self.total, &self.seen);
-        let view = View::of(&agent.total);
-        let mut told = view.numbers(&agent.total);
-        for call in &self.side_calls {
-            for (told, more) in told.iter_mut().zip(view.numbers(&call.figures)) {
-                *told = told.map(|told| told + more.unwrap_or_default());
-            }
-        }
-        let pairs = told.into_iter().zip(view.numbers(&self.total));
-        for (name, pair) in View::NAMES.into_iter().zip(pairs) {
-            if let (Some(agent), Some(gateway)) = pair
-                && agent.abs_diff(gateway) * 100 > agent.max(gateway)
-            {
-                let difference = format!("{name}: {agent} by the agent, {gateway} by the gateway");
-                self.differences.push(difference);
-            }
-        }
-    }
-}
-
-/// Sums in the words of the record. Without a call that told its usage nothing is known.
-fn figures(totals: &Totals) -> Figures {
-    let known = totals.calls > totals.calls_without_usage + totals.calls_failed;
-    if !known {
-        return Figures::default();
-    }
-    counted(totals.usage, totals.cost())
-}
-
-/// Tokens and their cost in the words of the record.
-fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
-    Figures {
-        input_tokens: Some(tokens.input),
-        output_tokens: Some(tokens.output),
-        total_tokens: Some(tokens.input.saturating_add(tokens.output)),
-        cache_read_tokens: Some(tokens.cache_read),
-        cache_creation_tokens: Some(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
-        cost_usd: cost.and_then(|cost| Usd::from_dollars(cost.0 as f64 / 1e9)),
-    }
-}
-
-/// A call whose usage is known.
-fn seen(call: &Call) -> Option<SideCall> {
-    let counts = call.kind == Kind::Generate && call.ended != Ended::Refused;
-    Some(SideCall {
-        call: call.call,
-        model: call.effective_model().map(str::to_owned),
-        figures: counted(call.usage.filter(|_| counts)?, call.cost_nano_usd),
-    })
 }
 
 /// What leads from a port of a container to the gateway.

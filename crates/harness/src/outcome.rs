@@ -14,10 +14,12 @@ pub enum Outcome {
     GaveUp,
     /// The agent failed: crashed, exited non-zero, or ended without a result.
     AgentError,
-    /// The wall-clock or idle limit ended the agent.
+    /// The wall-clock, idle or no-progress limit ended the agent.
     Timeout,
     /// The output limit ended the agent.
     OutputLimit,
+    /// The agent did the same again and again, and was ended for it.
+    Loop,
     /// The trial's budget was used up before the agent was done.
     BudgetExceeded,
     /// The user or a signal ended the run.
@@ -54,12 +56,13 @@ pub enum Status {
 
 impl Outcome {
     /// Every outcome, in the order of the table in `docs/outcomes.md`.
-    pub const ALL: [Outcome; 15] = [
+    pub const ALL: [Outcome; 16] = [
         Outcome::Completed,
         Outcome::GaveUp,
         Outcome::AgentError,
         Outcome::Timeout,
         Outcome::OutputLimit,
+        Outcome::Loop,
         Outcome::BudgetExceeded,
         Outcome::Interrupted,
         Outcome::Auth,
@@ -104,6 +107,7 @@ impl Outcome {
             Outcome::AgentError => "agent_error",
             Outcome::Timeout => "timeout",
             Outcome::OutputLimit => "output_limit",
+            Outcome::Loop => "loop",
             Outcome::BudgetExceeded => "budget_exceeded",
             Outcome::Interrupted => "interrupted",
             Outcome::Auth => "auth",
@@ -137,12 +141,26 @@ pub enum EndedBy {
     WallLimit,
     /// Nothing was said for the idle limit.
     IdleLimit,
+    /// Nothing new was said or written for the no-progress limit.
+    NoProgress,
+    /// It did the same again and again.
+    Loop,
     /// It wrote more than the output limit.
     OutputLimit,
     /// The run was cancelled.
     Cancelled,
     /// The session asked for it: the final result was seen, or going on is pointless.
     Session,
+}
+
+impl EndedBy {
+    /// Whether it was a limit of time.
+    pub fn is_time_limit(self) -> bool {
+        matches!(
+            self,
+            EndedBy::WallLimit | EndedBy::IdleLimit | EndedBy::NoProgress
+        )
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! CLIs of agents at a version that is named: installed once into the user's cache, and shared by
-//! all trials, which cannot change them. Each brings its own Node when it needs one, so that a
-//! task's image neither has to have one nor gets to see it.
+//! all trials, which cannot change them. Those from npm bring their own Node when they need one, so
+//! that a task's image neither has to have one nor gets to see it.
+
+mod python;
 
 use std::{
-    fmt, io,
+    fmt::{self, Write as _},
+    io,
     os::unix::fs::{PermissionsExt, symlink},
     time::Duration,
 };
@@ -13,10 +16,11 @@ use fs_err as fs;
 use proctor_process::quick::{self, QuickCommand};
 use tempfile::TempDir;
 
-use crate::{host::Host, tree};
+pub use self::python::PythonVersion;
+use crate::{agent::Registry, host::Host, tree};
 
-/// Where an installed package is seen in containers.
-pub const INSIDE: &str = "/proctor/cli";
+/// Where installed packages are seen in containers.
+const INSIDE: &str = "/proctor/cli";
 /// The Node for CLIs that are scripts. It runs with any C library of GNU from 2.28 on.
 const NODE_VERSION: &str = "22.23.3";
 /// How long an installation may take.
@@ -24,10 +28,21 @@ const LONGEST: Duration = Duration::from_mins(10);
 /// How much of what a failed installation said is told.
 const TOLD: usize = 2000;
 
+/// Where the package of one who takes part in a trial is seen in its container: the agent's, or with
+/// 1 that of its fallback.
+pub fn inside(who: usize) -> Utf8PathBuf {
+    match who {
+        0 => INSIDE.into(),
+        other => format!("{INSIDE}-{other}").into(),
+    }
+}
+
 /// A CLI at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Its name in npm's registry.
+    /// Where it comes from.
+    pub registry: Registry,
+    /// Its name there.
     pub name: &'static str,
     /// The program in it.
     pub program: &'static str,
@@ -53,12 +68,30 @@ pub enum PackageError {
         /// What was to be installed.
         package: String,
     },
-    /// The installation failed.
-    #[error("`npm install {package}` failed: {message}")]
-    Failed {
+    /// There is no Python to install it with.
+    #[error(
+        "there is no Python {version} with pip on this machine to install {package}, which is to run with Python {version}"
+    )]
+    NoPython {
         /// What was to be installed.
         package: String,
-        /// What npm said.
+        /// The Python that it would run with.
+        version: PythonVersion,
+    },
+    /// There is no Python to run it with.
+    #[error("there is no `python3` to run {package} with")]
+    NothingToRunWith {
+        /// What was to be installed.
+        package: String,
+    },
+    /// The installation failed.
+    #[error("`{command} {package}` failed: {message}")]
+    Failed {
+        /// Who was to install it.
+        command: &'static str,
+        /// What was to be installed.
+        package: String,
+        /// What that said.
         message: String,
     },
     /// The package is not what we took it for.
@@ -90,16 +123,24 @@ pub struct InstalledPackage {
 
 impl Package {
     /// Where it is on this machine, once it is installed.
-    fn place(&self, cache: &Utf8Path) -> Utf8PathBuf {
-        let name = format!("{}@{}", self.name.replace('/', "+"), self.version);
+    fn place(&self, cache: &Utf8Path, python: Option<PythonVersion>) -> Utf8PathBuf {
+        let mut name = format!("{}@{}", self.name.replace('/', "+"), self.version);
+        if let Some(version) = python {
+            let _ = write!(name, "+python{version}");
+        }
         cache.join("clis").join(platform()).join(name)
     }
 
     /// The package, installed now if it is not there yet. Whoever else wants it meanwhile, in this
-    /// process or another, waits for the same installation.
-    pub async fn install(&self, host: &Host) -> Result<InstalledPackage, PackageError> {
+    /// process or another, waits for the same installation. `python` is what a package of `PyPI` will
+    /// run with.
+    pub async fn install(
+        &self,
+        host: &Host,
+        python: Option<PythonVersion>,
+    ) -> Result<InstalledPackage, PackageError> {
         let cache = host.cache.as_ref().ok_or(PackageError::NoCache)?;
-        let folder = self.place(cache);
+        let folder = self.place(cache, python);
         let installed = InstalledPackage {
             program: Utf8Path::new("bin").join(self.program),
             folder: folder.clone(),
@@ -126,7 +167,17 @@ impl Package {
         }
         let fresh = TempDir::with_prefix_in(".installing-", &place).map_err(failed)?;
         let inside = Utf8Path::from_path(fresh.path()).expect("it is below a path that is text");
-        self.install_into(inside, host).await?;
+        match (self.registry, python) {
+            (Registry::Npm(_), _) => self.install_into(inside, host).await?,
+            (Registry::PyPi { with, .. }, Some(python)) => {
+                python::install(self, with, python, inside, host).await?;
+            }
+            (Registry::PyPi { .. }, None) => {
+                return Err(PackageError::NothingToRunWith {
+                    package: self.to_string(),
+                });
+            }
+        }
         share(inside).map_err(failed)?;
         fs::rename(inside, &folder).map_err(failed)?;
         Ok(installed)
@@ -178,6 +229,7 @@ impl Package {
         ];
         let command = QuickCommand::new(npm).args(args).cwd(folder);
         let failed = |message: String| PackageError::Failed {
+            command: "npm install",
             package: wanted.to_owned(),
             message,
         };
@@ -186,10 +238,15 @@ impl Package {
         if output.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let from = said.ceil_char_boundary(said.len().saturating_sub(TOLD));
-        Err(failed(said[from..].to_owned()))
+        Err(failed(tail(&output.stderr)))
     }
+}
+
+/// The end of what a failed installation said.
+fn tail(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said).trim().to_owned();
+    let from = said.ceil_char_boundary(said.len().saturating_sub(TOLD));
+    said[from..].to_owned()
 }
 
 /// The platform in npm's words.

@@ -1,12 +1,14 @@
 //! The plan: test cases and suites resolved to trials that cannot be wrong any more.
 
+mod policy;
+
 use std::sync::Arc;
 
 use camino::Utf8Path;
 use proctor_gateway::Prices;
 
 use crate::{
-    agent::{Adapter, Agent},
+    agent::{Adapter, Agent, Registry},
     agents::{self, ADAPTERS},
     config::{
         self, AgentSection, AgentSpec, AgentType, ConfigError, Fault, GatewayOverrides,
@@ -19,6 +21,8 @@ use crate::{
     shuffle::Shuffle,
     task::{Asks, Task, case},
 };
+
+pub use self::policy::{Contender, Policy, Retry};
 
 /// One agent on one task once, ready to run.
 #[derive(Clone)]
@@ -33,6 +37,8 @@ pub struct TrialPlan {
     pub agent: Arc<dyn Agent>,
     /// Its CLI, when a version of it is named; else the one that is there is used.
     pub package: Option<Package>,
+    /// When the agent is started once more in the same trial.
+    pub policy: Policy,
     /// The number of the trial, from 1.
     pub number: u32,
     /// The gateway that its test case asks for; one of a suite belongs to the whole run.
@@ -51,19 +57,21 @@ impl TrialPlan {
         let section = case.agent.section(adapter, &case.folder);
         // What is wrong with either is told together.
         let mut faults = Vec::new();
-        let agent = adapter
-            .configure(&section)
-            .map_err(|more| faults.extend(more));
+        let agent = agents::configure(adapter, &section).map_err(|more| faults.extend(more));
         let evaluators = case::evaluators(&case, &mut faults)?;
         let (Ok(agent), true) = (agent, faults.is_empty()) else {
             return Err(case.source.error(faults));
         };
         check_image(agent.as_ref(), &case.agent, &case.source)?;
+        let policy = Policy::of(&case.agent, agent.as_ref(), &case.source, |fallback| {
+            contender(fallback, (&case.source, &case.folder), agent.prompt(), host)
+        })?;
         let gateway = case.gateway.clone();
         let package = package(&case.agent, adapter, &case.source)?;
         let task = Arc::new(Task::from_case(case, evaluators));
         Ok(TrialPlan {
             package,
+            policy,
             gateway,
             ..TrialPlan::of(task, adapter, agent)
         })
@@ -80,7 +88,14 @@ impl TrialPlan {
         let Asks::Section(spec) = &self.task.asks else {
             return Ok(());
         };
-        Means::of(self.gateway.as_ref()).check(self.agent.as_ref(), spec, &self.task.source)
+        let means = Means::of(self.gateway.as_ref());
+        means.check(self.agent.as_ref(), spec, &self.task.source)?;
+        match (self.policy.fallback(), spec.policy.fallback()) {
+            (Some(fallback), Some(spec)) => {
+                means.check(fallback.agent.as_ref(), spec, &self.task.source)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A built-in agent on a task, whichever agent the task itself names.
@@ -95,7 +110,7 @@ impl TrialPlan {
             folder: &task.folder,
             prompt: None,
         };
-        let agent = adapter.configure(&section);
+        let agent = agents::configure(adapter, &section);
         let agent = agent.map_err(|faults| task.source.error(faults))?;
         Ok(TrialPlan::of(Arc::clone(task), adapter, agent))
     }
@@ -115,6 +130,7 @@ impl TrialPlan {
             name: adapter.name().to_owned(),
             agent: agent.into(),
             package: None,
+            policy: Policy::default(),
             number: 1,
             gateway: None,
         }
@@ -347,13 +363,43 @@ fn pairs_of(
                 check_image(agent.as_ref(), &contender.spec, &suite.source)?;
             }
             means.check(agent.as_ref(), &contender.spec, &suite.source)?;
+            let policy = Policy::of(&contender.spec, agent.as_ref(), &suite.source, |spec| {
+                let place = (suite.source.as_ref(), suite.folder.as_path());
+                let made = self::contender(spec, place, Some(&prompt), host)?;
+                means.check(made.agent.as_ref(), spec, &suite.source)?;
+                Ok(made)
+            })?;
             Ok(TrialPlan {
                 name: contender.name.clone(),
                 package: package(&contender.spec, adapter, &suite.source)?,
+                policy,
                 ..TrialPlan::of(Arc::clone(task), adapter, agent)
             })
         })
         .collect()
+}
+
+/// Somebody who takes over in a trial. One that is the first agent with another model has the first
+/// one's words about the prompt in its section; any other is asked what the first one is.
+fn contender(
+    spec: &AgentSpec,
+    (source, folder): (&Source, &Utf8Path),
+    prompt: Option<&PromptSource>,
+    host: &Host,
+) -> Result<Contender, ConfigError> {
+    let adapter = adapter(spec, source, host)?;
+    let mut own = ["prompt", "prompt_file"].into_iter();
+    let has_own = own.any(|key| spec.config.get(key).is_some());
+    let section = AgentSection {
+        prompt: prompt.filter(|_| !has_own),
+        ..spec.section(adapter, folder)
+    };
+    let agent = agents::configure(adapter, &section);
+    Ok(Contender {
+        adapter,
+        agent: agent.map_err(|faults| source.error(faults))?.into(),
+        package: package(spec, adapter, source)?,
+    })
 }
 
 /// An agent of a suite, with what a task asks.
@@ -367,9 +413,7 @@ fn configure(
         prompt: Some(prompt),
         ..spec.section(adapter, &suite.folder)
     };
-    adapter
-        .configure(&section)
-        .map_err(|faults| suite.source.error(faults))
+    agents::configure(adapter, &section).map_err(|faults| suite.source.error(faults))
 }
 
 /// The CLI at the version that a section names.
@@ -392,17 +436,15 @@ fn package(
             "remove it",
         );
     };
-    match cli.npm_package {
-        Some(name) => Ok(Some(Package {
-            name,
-            program: cli.program,
-            version: version.clone(),
-        })),
-        None => refused(
-            format!("`{name}` does not come from npm, and other CLIs cannot be installed yet"),
-            "put this version into the image, or onto PATH, and remove `version`",
-        ),
-    }
+    let name = match cli.package {
+        Registry::Npm(name) | Registry::PyPi { name, .. } => name,
+    };
+    Ok(Some(Package {
+        registry: cli.package,
+        name,
+        program: cli.program,
+        version: version.clone(),
+    }))
 }
 
 /// The adapter that a section names; for `auto` the first whose CLI is installed.
@@ -413,12 +455,31 @@ fn adapter(
 ) -> Result<&'static dyn Adapter, ConfigError> {
     let found = match &spec.kind {
         AgentType::Named(name) => agents::find(name),
-        AgentType::Auto => ADAPTERS.iter().copied().find(|adapter| {
+        AgentType::Auto => auto_order(&spec.order).into_iter().find(|adapter| {
             adapter
                 .cli()
                 .is_some_and(|cli| host.find_program(cli.program).is_some())
         }),
     };
-    let known: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name()).collect();
-    found.ok_or_else(|| source.error(vec![spec.unknown(&known)]))
+    found.ok_or_else(|| {
+        let known = |adapter: &&dyn Adapter| adapter.name();
+        source.error(vec![match &spec.kind {
+            AgentType::Named(_) => spec.unknown(&ADAPTERS.iter().map(known).collect::<Vec<_>>()),
+            AgentType::Auto => {
+                let tried: Vec<&str> = auto_order(&spec.order).iter().map(known).collect();
+                let message = format!("none of these agents is installed: {}", tried.join(", "));
+                let hint = "`proctor doctor` says how to install them";
+                Fault::new(spec.kind_span, message).with_hint(hint)
+            }
+        }])
+    })
+}
+
+/// The adapters that `auto` tries, in their order: those that are named, else all with a program.
+pub fn auto_order(named: &[String]) -> Vec<&'static dyn Adapter> {
+    if named.is_empty() {
+        let all = ADAPTERS.iter().copied();
+        return all.filter(|adapter| adapter.cli().is_some()).collect();
+    }
+    named.iter().filter_map(|name| agents::find(name)).collect()
 }

@@ -117,6 +117,9 @@ pub struct TrialSummary {
     /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalized_score: Option<f64>,
+    /// How often its agent was started, when it may be started more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<usize>,
     /// The path of its record.
     pub record: Utf8PathBuf,
     /// What it used; null when unknown.
@@ -272,6 +275,7 @@ pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
         status: record.status,
         score: record.score.as_ref().map(|score| score.value),
         normalized_score: None,
+        iterations: (!record.iterations.is_empty()).then_some(record.iterations.len()),
         record: folder.join("artifacts").join(store::RECORD_FILE),
         usage: record.usage.clone(),
         cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),

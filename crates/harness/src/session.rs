@@ -227,6 +227,22 @@ pub struct Counts {
     pub unmatched_results: u64,
 }
 
+impl std::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(all: I) -> Counts {
+        all.fold(Counts::default(), |one, other| Counts {
+            retries: one.retries + other.retries,
+            unknown_events: one.unknown_events + other.unknown_events,
+            malformed_lines: one.malformed_lines + other.malformed_lines,
+            oversized_lines: one.oversized_lines + other.oversized_lines,
+            permission_denials: one.permission_denials + other.permission_denials,
+            compactions: one.compactions + other.compactions,
+            hooks: one.hooks + other.hooks,
+            subagent_tool_calls: one.subagent_tool_calls + other.subagent_tool_calls,
+            unmatched_results: one.unmatched_results + other.unmatched_results,
+        })
+    }
+}
+
 /// One entry of the log's `errors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogError {

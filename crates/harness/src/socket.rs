@@ -53,6 +53,8 @@ impl Socket {
 
     /// Listen on a Unix socket that is reached at this address in a container, whoever asks there.
     pub fn listen_unix(path: &Utf8Path, address: SocketAddr) -> io::Result<Socket> {
+        // An agent that is started again finds the socket of the time before.
+        let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
         Ok(Socket::serve(Listener::Unix(listener), address))

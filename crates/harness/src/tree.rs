@@ -3,8 +3,12 @@
 
 use std::{
     io::{ErrorKind, Result, Write},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use fs_err as fs;
@@ -157,6 +161,36 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// When anything in a folder was changed last: a file, or the list of a folder. What is in `.git` at
+/// its top does not count, because looking at a repository already writes there; what is gone
+/// meanwhile does not either. The time is that of the change itself, which nobody can set.
+pub fn newest_change(root: &Path) -> Option<SystemTime> {
+    let own = root.join(".git");
+    let mut folders = vec![root.to_owned()];
+    let mut newest = changed(&fs::symlink_metadata(root).ok()?);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, Ok(meta)) = (entry.path(), entry.metadata()) else {
+                continue;
+            };
+            if path == own {
+                continue;
+            }
+            newest = newest.max(changed(&meta));
+            if meta.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    Some(newest)
+}
+
+fn changed(meta: &std::fs::Metadata) -> SystemTime {
+    let seconds = Duration::from_secs(meta.ctime().try_into().unwrap_or_default());
+    let nanos = Duration::from_nanos(meta.ctime_nsec().try_into().unwrap_or_default());
+    SystemTime::UNIX_EPOCH + seconds + nanos
 }
 
 /// The SHA-256 of what a folder holds: names, contents, and what can be executed.

@@ -83,6 +83,8 @@ pub enum UsageSource {
     Sidecar,
     /// The gateway, which saw every call.
     Gateway,
+    /// Added up over iterations whose figures came from different places.
+    Iterations,
 }
 
 /// Tokens and cost. `None` is unknown.
@@ -124,9 +126,79 @@ pub struct Usage {
     pub per_model: BTreeMap<String, Figures>,
 }
 
+impl Figures {
+    /// Both together. What is not known of one is not known of both.
+    #[must_use]
+    pub fn plus(&self, other: &Figures) -> Figures {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+        Figures {
+            input_tokens: sum(self.input_tokens, other.input_tokens),
+            output_tokens: sum(self.output_tokens, other.output_tokens),
+            total_tokens: sum(self.total_tokens, other.total_tokens),
+            cache_read_tokens: sum(self.cache_read_tokens, other.cache_read_tokens),
+            cache_creation_tokens: sum(self.cache_creation_tokens, other.cache_creation_tokens),
+            cost_usd: match (self.cost_usd, other.cost_usd) {
+                (Some(one), Some(other)) => Some(one + other),
+                _ => None,
+            },
+        }
+    }
+
+    /// Figures by name, each name's together.
+    pub(crate) fn merge(into: &mut BTreeMap<String, Figures>, more: &BTreeMap<String, Figures>) {
+        for (name, figures) in more {
+            match into.get_mut(name) {
+                Some(known) => *known = known.plus(figures),
+                None => drop(into.insert(name.clone(), figures.clone())),
+            }
+        }
+    }
+}
+
+impl Usage {
+    /// All of them together; `None` of none.
+    pub fn sum(all: &[&Usage]) -> Option<Usage> {
+        let (first, rest) = all.split_first()?;
+        let mut sum = (*first).clone();
+        for more in rest {
+            sum.total = sum.total.plus(&more.total);
+            Figures::merge(&mut sum.per_model, &more.per_model);
+            sum.lower_bound |= more.lower_bound;
+            if sum.source != more.source {
+                sum.source = UsageSource::Iterations;
+            }
+        }
+        Some(sum)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_is_known_when_every_part_is() {
+        let usage = |cost: Option<f64>, source| Usage {
+            total: Figures {
+                input_tokens: Some(3),
+                cost_usd: cost.and_then(Usd::from_dollars),
+                ..Figures::default()
+            },
+            source,
+            lower_bound: false,
+            per_model: BTreeMap::from([("m".to_owned(), Figures::default())]),
+        };
+        let known = usage(Some(0.25), UsageSource::ResultEvent);
+        let sum = Usage::sum(&[&known, &known]).unwrap();
+        assert_eq!(sum.total.input_tokens, Some(6));
+        assert_eq!(sum.total.cost_usd, Usd::from_dollars(0.5));
+        assert_eq!(sum.source, UsageSource::ResultEvent);
+        let sum = Usage::sum(&[&known, &usage(None, UsageSource::Text)]).unwrap();
+        assert_eq!(sum.total.input_tokens, Some(6));
+        assert_eq!(sum.total.cost_usd, None);
+        assert_eq!(sum.source, UsageSource::Iterations);
+        assert_eq!(Usage::sum(&[]), None);
+    }
 
     #[test]
     fn money_read_from_a_binary_float_is_the_decimal_that_was_meant() {

@@ -53,6 +53,8 @@ pub struct TrialView {
     pub duration_ms: Option<u64>,
     /// Tokens so far, cached ones included; `None` is unknown.
     pub tokens: Option<u64>,
+    /// Of these, the ones of earlier iterations of its agent.
+    pub earlier_tokens: u64,
     /// What it cost; `None` is unknown.
     pub cost: Option<Usd>,
     /// The last thing that was heard of it.
@@ -202,6 +204,7 @@ impl TrialView {
             started_at: None,
             duration_ms: None,
             tokens: None,
+            earlier_tokens: 0,
             cost: None,
             last: None,
         }
@@ -253,11 +256,12 @@ impl TrialView {
         match &event {
             Event::Phase { phase } => self.state = TrialState::Active(*phase),
             Event::Judged { .. } => self.state = TrialState::Active(Phase::Judging),
+            Event::Iteration { .. } => self.earlier_tokens = self.tokens.unwrap_or_default(),
             Event::Usage {
                 input_tokens,
                 output_tokens,
             } => {
-                self.tokens = Some(input_tokens + output_tokens);
+                self.tokens = Some(self.earlier_tokens + input_tokens + output_tokens);
                 return;
             }
             Event::Ended(_) | Event::Unknown | Event::ToolResult { .. } => return,

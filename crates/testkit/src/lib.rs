@@ -19,6 +19,7 @@ pub mod llm;
 pub mod odd;
 mod real_agent;
 mod real_cli;
+mod real_pip;
 mod repo;
 mod runners;
 
@@ -28,5 +29,6 @@ pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
 pub use kills::{Kills, Start};
 pub use leftovers::{processes_with, wait_until};
 pub use real_cli::RealCli;
+pub use real_pip::PipCli;
 pub use repo::Repo;
 pub use runners::test_runner;

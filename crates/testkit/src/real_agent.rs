@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::context::TestContext;
 
 /// Names the directory of real CLIs; nothing is downloaded by a test.
-const CLIS: &str = "PROCTOR_TEST_CLIS";
+pub(crate) const CLIS: &str = "PROCTOR_TEST_CLIS";
 
 impl TestContext {
     /// Installs the real CLI of this name, as `bin/<program>` in the directory that
@@ -72,7 +72,7 @@ exec '{program}' "$@"
     )
 }
 
-fn missing(program: &str) {
+pub(crate) fn missing(program: &str) {
     assert!(
         std::env::var_os("CI").is_none(),
         "{program} is missing: set {CLIS} to a directory and run scripts/test, which installs it there"

@@ -1,10 +1,12 @@
 //! `proctor doctor`.
 
+use futures_util::future::join_all;
 use proctor_harness::{
     agent::{Adapter, Authentication},
     agents::ADAPTERS,
     availability,
     host::Host,
+    plan::auto_order,
 };
 use serde::Serialize;
 
@@ -26,20 +28,25 @@ struct Finding {
     authenticated: Option<bool>,
     /// What to do, when there is something.
     hint: Option<String>,
+    /// Why `type: auto` takes it or does not; null for what is no agent.
+    auto: Option<String>,
 }
 
 pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
+    let order = super::settings(&host)?.order;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let findings = runtime.block_on(examine(&host));
+    let mut findings = runtime.block_on(examine(&host));
+    explain(&mut findings, &order);
     if args.json {
         ui::print_json(&findings)?;
     } else {
         for finding in &findings {
             show(finding)?;
         }
+        show_auto(&findings, &order)?;
     }
     let has_git = findings
         .iter()
@@ -62,11 +69,50 @@ async fn examine(host: &Host) -> Vec<Finding> {
             .then(|| "install git: every workspace is made with it".to_owned()),
         version: git.and_then(|git| git.version),
         authenticated: None,
+        auto: None,
     }];
-    for adapter in ADAPTERS.iter().copied() {
-        findings.extend(examine_agent(adapter, host).await);
-    }
+    // All at once: each is asked for its version and whether it is logged in.
+    let agents = ADAPTERS.iter().map(|adapter| examine_agent(*adapter, host));
+    findings.extend(join_all(agents).await.into_iter().flatten());
     findings
+}
+
+/// Say of each agent why `type: auto` takes it or does not.
+fn explain(findings: &mut [Finding], order: &[String]) {
+    let order: Vec<&str> = auto_order(order).iter().map(|it| it.name()).collect();
+    let is_there = |name: &&str| {
+        let mut found = findings.iter();
+        found.any(|finding| finding.name == *name && finding.path.is_some())
+    };
+    let chosen = order.iter().copied().find(|name| is_there(&name));
+    for finding in findings.iter_mut().filter(|finding| finding.name != "git") {
+        let why = match chosen {
+            _ if !order.contains(&finding.name) => "not in the order".to_owned(),
+            _ if finding.path.is_none() => "not installed".to_owned(),
+            Some(chosen) if chosen == finding.name => {
+                "chosen: the first in the order that is installed".to_owned()
+            }
+            chosen => format!("comes after {}", chosen.unwrap_or_default()),
+        };
+        finding.auto = Some(why);
+    }
+}
+
+/// What `type: auto` stands for here, and why.
+fn show_auto(findings: &[Finding], order: &[String]) -> std::io::Result<()> {
+    let whose = if order.is_empty() {
+        "Proctor's order; `agent: {order: [...]}` in .youbencharc sets another"
+    } else {
+        "the order of .youbencharc"
+    };
+    ui::print(&format!("\nagent type auto ({whose}):\n"))?;
+    for adapter in auto_order(order) {
+        let found = findings.iter().find(|it| it.name == adapter.name());
+        let why = found.and_then(|found| found.auto.as_deref());
+        let line = format!("  {:<16}{}\n", adapter.name(), why.unwrap_or_default());
+        ui::print(&line)?;
+    }
+    Ok(())
 }
 
 async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Finding> {
@@ -78,6 +124,7 @@ async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Fin
         version: None,
         authenticated: None,
         hint: Some(cli.install_hint.to_owned()),
+        auto: None,
     };
     if let Some(installed) = availability::installed(cli, host).await {
         let check = availability::auth_check(cli, &installed, &host.env, &host.cwd).await;

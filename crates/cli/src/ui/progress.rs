@@ -215,6 +215,11 @@ impl State {
                     Phase::Judging => "judging".to_owned(),
                 }
             }
+            RunEvent::Iteration {
+                number,
+                agent,
+                reason,
+            } => format!("iteration {number}, {agent}: {}", reason.describe()),
             RunEvent::ToolUsed {
                 tool, arguments, ..
             } => {

@@ -70,6 +70,9 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     );
     for trial in &summary.trials {
         let name = format!("{} on {}, trial {}", trial.agent, trial.task, trial.trial);
+        if let Some(times) = trial.iterations.filter(|times| *times > 1) {
+            let _ = writeln!(text, "{name}: started {times} times");
+        }
         text.push_str(&replay(&name, trial.replay.as_ref()));
     }
     super::print(&text)
@@ -107,6 +110,10 @@ fn one(record: &Record, path: &str) -> String {
     };
     row("agent", &agent(record));
     row("outcome", &outcome(record));
+    for iteration in &record.iterations {
+        let told = format!("{}: {}", iteration.number, iteration.describe());
+        row("iteration", &told);
+    }
     row(
         "usage",
         &record.usage.as_ref().map_or("unknown".to_owned(), usage),
@@ -175,13 +182,14 @@ fn agent(record: &Record) -> String {
 
 fn outcome(record: &Record) -> String {
     let outcome = record.outcome.as_str();
-    match &record.process {
-        Some(process) => format!(
-            "{outcome} after {:.1} s",
-            process.duration_ms as f64 / 1000.0
-        ),
-        None => format!("{outcome}; the agent was not run"),
-    }
+    let Some(ms) = record.agent_ms() else {
+        return format!("{outcome}; the agent was not run");
+    };
+    let times = match record.iterations.len() {
+        0 | 1 => String::new(),
+        times => format!(", started {times} times"),
+    };
+    format!("{outcome} after {:.1} s{times}", ms as f64 / 1000.0)
 }
 
 fn usage(usage: &Usage) -> String {
@@ -209,6 +217,7 @@ fn usage(usage: &Usage) -> String {
         UsageSource::Text => "read from text",
         UsageSource::Gateway => "counted by the gateway",
         UsageSource::Sidecar => "from the agent's file",
+        UsageSource::Iterations => "added up over iterations",
     };
     let least = if usage.lower_bound { "at least " } else { "" };
     format!("{least}{} ({source})", parts.join(" · "))

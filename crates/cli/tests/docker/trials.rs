@@ -1,9 +1,11 @@
 //! `proctor run` with trials in containers, against a real engine: what is recorded, what is
 //! judged, and that nothing is left.
 
+mod bench;
 mod bounds;
 mod elsewhere;
 mod harbor;
+mod iterations;
 mod many;
 mod models;
 mod networks;

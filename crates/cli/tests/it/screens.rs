@@ -4,7 +4,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::support::{
-    VERSION, claude_case, context, install_claude, proctor_run, run, session, shown, write,
+    VERSION, claude_case, context, install_claude, print, proctor_run, run, session, shown, with,
+    write,
 };
 
 /// Runs `proctor` with these words and returns what it printed.
@@ -366,6 +367,76 @@ fn doctor_tells_what_is_installed_and_what_to_do() {
     [GIT]
     claude-code     ready          2.1.197     [ROOT]/bin/claude
     ");
+}
+
+#[test]
+fn doctor_says_which_agent_auto_is_and_why_not_the_others() {
+    let context = context();
+    install_claude(&context, &[]);
+    let auto = || {
+        let output = context.proctor(["doctor"]).run();
+        let text = output.assert_code(0).stdout.clone();
+        text.split_once("\nagent type auto ").unwrap().1.to_owned()
+    };
+    let usual = auto();
+    assert!(
+        usual.contains("claude-code     chosen: the first"),
+        "{usual}"
+    );
+    assert!(usual.contains("codex           not installed"), "{usual}");
+    context.install_fake("codex", &json!([print("codex-cli 0.166.0\n")]));
+    assert!(auto().contains("codex           comes after claude-code"));
+    let settings = context.root().join(".youbencharc");
+    fs_err::write(&settings, "agent: {order: [gemini-cli, codex]}\n").unwrap();
+    assert_snapshot!(auto(), @"
+    (the order of .youbencharc):
+      gemini-cli      not installed
+      codex           chosen: the first in the order that is installed
+    ");
+    let output = context.proctor(["doctor", "--json"]).run();
+    let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let claude = told
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["name"] == "claude-code");
+    assert_eq!(claude.unwrap()["auto"], "not in the order");
+    fs_err::write(&settings, "agent: {order: [codex, codecs]}\n").unwrap();
+    let output = context.proctor(["doctor"]).run();
+    output.assert_code(2);
+    assert!(
+        output.stderr.contains("no agent is called `codecs`"),
+        "{output}"
+    );
+}
+
+#[test]
+fn auto_takes_the_first_of_its_order_that_is_installed() {
+    let context = context();
+    install_claude(&context, &session(&[write("new.txt", "a\n")]));
+    let auto = |order: serde_json::Value| {
+        with(
+            &claude_case(),
+            &json!({"agent": {"type": "auto", "order": order}}),
+        )
+    };
+    run(&context, &auto(json!(["codex", "claude-code"]))).assert_code(0);
+    assert_eq!(context.record()["agent"]["type"], "claude-code");
+    let output = run(&context, &auto(json!(["codex"])));
+    output.assert_code(2);
+    assert!(
+        output
+            .stderr
+            .contains("none of these agents is installed: codex"),
+        "{output}"
+    );
+    let named = with(&claude_case(), &json!({"agent": {"order": ["codex"]}}));
+    let output = run(&context, &named);
+    output.assert_code(2);
+    assert!(
+        output.stderr.contains("`order` is for `type: auto`"),
+        "{output}"
+    );
 }
 
 /// What a run looks like to the one who started it.

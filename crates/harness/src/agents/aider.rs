@@ -16,7 +16,7 @@ use super::{
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Terminal,
+        Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     session::Session,
@@ -38,7 +38,10 @@ const INVALID: &str = "AIDER_INVALID_CONFIG";
 
 static CLI: Cli = Cli {
     program: "aider",
-    npm_package: None,
+    package: Registry::PyPi {
+        name: "aider-chat",
+        with: &[],
+    },
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

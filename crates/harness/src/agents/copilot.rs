@@ -18,7 +18,7 @@ use super::{
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Endpoint, Input, Launch, LaunchContext,
-        LaunchError, Terminal,
+        LaunchError, Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     outcome::Ending,
@@ -45,7 +45,7 @@ const KEYS: &[&str] = &[
 
 static CLI: Cli = Cli {
     program: "copilot",
-    npm_package: Some("@github/copilot"),
+    package: Registry::Npm("@github/copilot"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Terminal,
+        Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     outcome::Ending,
@@ -42,7 +42,10 @@ const MAX_TRAJECTORY: usize = 64 << 20;
 
 static CLI: Cli = Cli {
     program: "mini",
-    npm_package: None,
+    package: Registry::PyPi {
+        name: "mini-swe-agent",
+        with: &["mcp"],
+    },
     // It has no option for the version; its banner tells it.
     version_args: &["--help"],
     help_args: &["--help"],

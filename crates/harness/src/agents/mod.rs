@@ -20,10 +20,12 @@ mod qwen_code;
 mod recorded;
 #[cfg(test)]
 mod replay;
+mod switch;
 mod tokens;
 mod transcript;
 mod verdict;
 
+pub use self::switch::configure;
 use crate::agent::Adapter;
 
 /// Every adapter there is, in the order in which `backend: auto` tries those with a CLI.

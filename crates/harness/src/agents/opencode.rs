@@ -18,7 +18,7 @@ use super::{
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Endpoint, Input, Launch, LaunchContext,
-        LaunchError, Terminal,
+        LaunchError, Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     outcome::Ending,
@@ -50,7 +50,7 @@ const MAX_EMPTY_STEPS: u32 = 5;
 
 static CLI: Cli = Cli {
     program: "opencode",
-    npm_package: Some("opencode-ai"),
+    package: Registry::Npm("opencode-ai"),
     version_args: &["--version"],
     help_args: &["run", "--help"],
     auth_args: &[],

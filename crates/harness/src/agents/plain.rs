@@ -103,7 +103,9 @@ impl Session for PlainSession {
 /// Exit 0 completed, 2 gave up, 124 timed out: the contract of adapter scripts.
 fn outcome(ending: &Ending) -> Outcome {
     match (ending.ended_by, ending.code) {
-        (Some(EndedBy::WallLimit | EndedBy::IdleLimit), _) | (None, Some(124)) => Outcome::Timeout,
+        (Some(by), _) if by.is_time_limit() => Outcome::Timeout,
+        (None, Some(124)) => Outcome::Timeout,
+        (Some(EndedBy::Loop), _) => Outcome::Loop,
         (Some(EndedBy::OutputLimit), _) => Outcome::OutputLimit,
         (Some(EndedBy::Cancelled), _) => Outcome::Interrupted,
         (_, Some(0)) => Outcome::Completed,

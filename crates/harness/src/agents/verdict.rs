@@ -103,11 +103,12 @@ impl Names {
                     );
                     self.infrastructure(outcome, &said)
                 }
-                (_, Some(EndedBy::WallLimit | EndedBy::IdleLimit)) => self.one(
+                (_, Some(by)) if by.is_time_limit() => self.one(
                     Outcome::Timeout,
                     "TIMEOUT",
                     format!("timeout: {title} was ended before it was done"),
                 ),
+                (_, Some(EndedBy::Loop)) => (Outcome::Loop, Vec::new()),
                 _ if ending.signal.is_some() || ending.code.is_some_and(|code| code != 0) => {
                     self.exited(ending, last_words)
                 }
@@ -289,6 +290,17 @@ mod tests {
         check(
             &End::Open,
             ended(EndedBy::IdleLimit),
+            (Outcome::Timeout, Some("SOME_TIMEOUT")),
+        );
+        check(&End::Open, ended(EndedBy::Loop), (Outcome::Loop, None));
+        check(
+            &retrying,
+            ended(EndedBy::Loop),
+            (Outcome::Overloaded, Some("SOME_OVERLOADED")),
+        );
+        check(
+            &End::Open,
+            ended(EndedBy::NoProgress),
             (Outcome::Timeout, Some("SOME_TIMEOUT")),
         );
         check(

@@ -7,10 +7,15 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{
     error::Fault,
     node::{Node, Span, Value},
+    policy::{self, LoopAsWritten, PolicySpec, RetryAsWritten},
     prompt::{PromptSource, resolve_prompt},
+    settings::Settings,
     suggest,
 };
-use crate::agent::Adapter;
+use crate::{
+    agent::Adapter,
+    agents::{self, ADAPTERS},
+};
 
 /// The `agent` section of a test case, as an adapter gets it.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +39,8 @@ pub struct AgentSection<'a> {
 pub enum AgentType {
     /// The one with this name.
     Named(String),
-    /// The first whose program is installed, in the order of the adapters.
+    /// The first whose program is installed, in the order that the section, the settings or Proctor
+    /// has.
     Auto,
 }
 
@@ -53,6 +59,11 @@ pub struct AgentSpec {
     pub version: Option<String>,
     /// The model of the project settings, for a section that names none.
     pub default_model: Option<String>,
+    /// `agent.order`, or the one of the project settings: which adapters `auto` tries, and in which
+    /// order. Empty when neither says.
+    pub order: Vec<String>,
+    /// When it is started once more in the same trial.
+    pub policy: PolicySpec,
     /// The whole section.
     pub node: Node,
     /// `agent.config`; an empty map when it is left out.
@@ -60,6 +71,19 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
+    /// Take over what the project settings say, where the section says nothing.
+    pub(super) fn complete(&mut self, settings: &Settings) {
+        self.default_model.clone_from(&settings.model);
+        if self.kind == AgentType::Auto && self.order.is_empty() {
+            self.order.clone_from(&settings.order);
+        }
+        if let Some(retry) = &mut self.policy.retry
+            && let Some(fallback) = &mut retry.fallback
+        {
+            fallback.complete(settings);
+        }
+    }
+
     /// What `adapter` gets to read. The default model of the project is for agents that drive a
     /// program with a model behind it; built-in ones have none.
     pub fn section<'a>(&'a self, adapter: &dyn Adapter, folder: &'a Utf8Path) -> AgentSection<'a> {
@@ -104,9 +128,12 @@ impl AgentSpec {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Agent")]
 pub(super) struct AgentAsWritten {
-    /// The adapter, such as `claude-code`.
+    /// The adapter, such as `claude-code`, or `auto` for the first one installed.
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
+    /// Which adapters `auto` tries, and in which order; all, Claude Code first, when left out.
+    #[schemars(length(min = 1))]
+    pub(super) order: Option<Vec<String>>,
     /// Another way to name the adapter: `claude`, or `auto` for the first one installed.
     #[schemars(with = "Option<Backend>")]
     pub(super) backend: Option<String>,
@@ -117,6 +144,11 @@ pub(super) struct AgentAsWritten {
     /// The version of its CLI, such as `2.1.30`: installed once for all trials. The one that is
     /// there when left out.
     pub(super) version: Option<String>,
+    /// When it is started once more in the same trial, after something that went wrong.
+    pub(super) retry: Option<RetryAsWritten>,
+    /// Start it again in the same trial until a command succeeds.
+    #[serde(rename = "loop")]
+    pub(super) iterate: Option<LoopAsWritten>,
     /// What only this adapter knows.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[expect(
@@ -151,6 +183,10 @@ pub(crate) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
         let hint = "write it out, such as `2.1.30`, so that every trial gets the same";
         faults.push(node.fault("version", message).with_hint(hint));
     }
+    let order = order(&written, node, &kind).unwrap_or_else(|fault| {
+        faults.push(fault);
+        Vec::new()
+    });
     let config = match node.get("config") {
         None => Ok(Node::empty_map(key)),
         Some(config) if matches!(config.value, Value::Map(_)) => Ok(config.clone()),
@@ -160,19 +196,61 @@ pub(crate) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
             Err(())
         }
     };
-    match (kind, config) {
-        (Ok((kind, kind_span)), Ok(config)) if faults.is_empty() => Ok(AgentSpec {
-            kind,
-            kind_span,
-            agent_name: written.agent_name,
-            model: written.model,
-            version: written.version,
-            default_model: None,
-            node: node.clone(),
-            config,
-        }),
-        _ => Err(faults),
+    let (Ok((kind, kind_span)), Ok(config), true) = (kind, config, faults.is_empty()) else {
+        return Err(faults);
+    };
+    let mut spec = AgentSpec {
+        kind,
+        kind_span,
+        agent_name: written.agent_name,
+        model: written.model,
+        version: written.version,
+        default_model: None,
+        order,
+        policy: PolicySpec::default(),
+        node: node.clone(),
+        config,
+    };
+    spec.policy = policy::read(&spec, written.retry, written.iterate)?;
+    Ok(spec)
+}
+
+/// The adapters that `auto` tries.
+fn order(
+    written: &AgentAsWritten,
+    node: &Node,
+    kind: &Result<(AgentType, Span), ()>,
+) -> Result<Vec<String>, Fault> {
+    let Some(order) = &written.order else {
+        return Ok(Vec::new());
+    };
+    if !matches!(kind, Ok((AgentType::Auto, _)) | Err(())) {
+        let fault = Fault::new(node.key_span_of("order"), "`order` is for `type: auto`");
+        return Err(fault.with_hint("remove it"));
     }
+    check_order(order).map_err(|message| node.fault("order", message))?;
+    Ok(order.clone())
+}
+
+/// What is wrong with an order of adapters.
+pub(super) fn check_order(order: &[String]) -> Result<(), String> {
+    if order.is_empty() {
+        return Err("`order` is empty".to_owned());
+    }
+    for (at, name) in order.iter().enumerate() {
+        if order[..at].contains(name) {
+            return Err(format!("`{name}` is there twice"));
+        }
+        let adapter = agents::find(name).ok_or_else(|| {
+            let known = ADAPTERS.iter().filter(|adapter| adapter.cli().is_some());
+            let known: Vec<&str> = known.map(|adapter| adapter.name()).collect();
+            format!("no agent is called `{name}`; known: {}", known.join(", "))
+        })?;
+        if adapter.cli().is_none() {
+            return Err(format!("`{name}` has no program that could be installed"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a text names one version, and not a range or a tag that moves.
@@ -195,6 +273,7 @@ fn kind(written: &AgentAsWritten, node: &Node, key: Span) -> Result<(AgentType, 
         .with_hint("keep `type`")),
         (None, None) => Err(Fault::new(key, "missing key `type`")
             .with_hint("name the agent, such as `type: claude-code`")),
+        (Some(name), None) if name == "auto" => Ok((AgentType::Auto, node.span_of("type"))),
         (Some(name), None) if name.is_empty() => Err(node.fault("type", "the agent type is empty")),
         (Some(name), None) => Ok((AgentType::Named(name.clone()), node.span_of("type"))),
         (None, Some(backend)) => {

@@ -1,7 +1,7 @@
 //! Where and how trials execute: `sandbox`, `limits`, `network`, `providers` and `gateway` of a
 //! suite.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{Faults, Price, Script, Setting, Throttle};
@@ -14,8 +14,10 @@ use super::{
     litellm::{self, GatewayKind, LiteLlmSettings},
     node::{Node, Value},
     parse::{self, Format},
+    size::bytes,
     tapes::{self, MissAsWritten, Tapes},
 };
+use crate::progress::ProgressLimits;
 
 /// The keys that this file reads.
 const KEYS: [&str; 5] = ["sandbox", "limits", "network", "providers", "gateway"];
@@ -34,6 +36,8 @@ pub struct Execution {
     pub images: BTreeMap<String, String>,
     /// What a trial may take.
     pub limits: ResourceLimits,
+    /// When an agent is ended for not getting on; `None` leaves it to the task.
+    pub progress: ProgressLimits,
     /// What a trial may reach; `None` leaves it to the task.
     pub network: Option<Network>,
     /// How many trials use a provider at the same time; as many as there are when it is not here.
@@ -291,6 +295,14 @@ pub(super) struct LimitsAsWritten {
     pids: Option<u32>,
     /// Disk: `10g`.
     disk: Option<String>,
+    /// End an agent when for so many milliseconds it has told of nothing new and changed no file of
+    /// its workspace. Needs no containers.
+    #[schemars(range(min = 1))]
+    no_progress_timeout: Option<u64>,
+    /// End an agent when it uses a tool with the same input, or tells of the same trouble, so many
+    /// times in a row. Needs no containers.
+    #[schemars(range(min = 2))]
+    loop_limit: Option<u32>,
 }
 
 /// `network`, when it is a map.
@@ -319,7 +331,7 @@ pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) 
         };
         let read = match key {
             "sandbox" => sandbox(&node, &mut execution),
-            "limits" => limits(&node).map(|limits| execution.limits = limits),
+            "limits" => limits(&node, &mut execution),
             "network" => network(&node).map(|network| execution.network = Some(network)),
             "providers" => providers(&node).map(|providers| execution.providers = providers),
             _ => gateway_section(&node, folder).map(|gateway| execution.gateway = Some(gateway)),
@@ -350,7 +362,7 @@ fn sandbox(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
     Ok(())
 }
 
-fn limits(node: &Node) -> Result<ResourceLimits, Fault> {
+fn limits(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
     let written: LimitsAsWritten = node.read()?;
     let size = |key: &str, text: Option<&String>| match text {
         None => Ok(None),
@@ -368,38 +380,24 @@ fn limits(node: &Node) -> Result<ResourceLimits, Fault> {
     if written.pids == Some(0) {
         return Err(node.fault("pids", "`pids` is a number from 1"));
     }
-    Ok(ResourceLimits {
+    if written.no_progress_timeout == Some(0) {
+        let message = "`no_progress_timeout` is a number of milliseconds from 1";
+        return Err(node.fault("no_progress_timeout", message));
+    }
+    if written.loop_limit.is_some_and(|times| times < 2) {
+        return Err(node.fault("loop_limit", "`loop_limit` is a number from 2"));
+    }
+    execution.limits = ResourceLimits {
         cpus: written.cpus,
         memory: size("memory", written.memory.as_ref())?,
         pids: written.pids,
         disk: size("disk", written.disk.as_ref())?,
-    })
-}
-
-/// `512m`, `4g`, `1.5GiB`: as the tools of containers write sizes, in powers of 1024.
-fn bytes(text: &str) -> Option<u64> {
-    let text = text.trim().to_ascii_lowercase();
-    let unit_at = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let factor: u64 = match unit.trim() {
-        "b" | "" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        "t" | "tb" | "tib" => 1 << 40,
-        _ => return None,
     };
-    let number: f64 = number.parse().ok()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "sizes are far below 2^53, and digits have no sign"
-    )]
-    let size = (number * factor as f64) as u64;
-    (size > 0).then_some(size)
+    execution.progress = ProgressLimits {
+        quiet: written.no_progress_timeout.map(Duration::from_millis),
+        repeats: written.loop_limit,
+    };
+    Ok(())
 }
 
 fn network(node: &Node) -> Result<Network, Fault> {
@@ -550,33 +548,16 @@ pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>)
     if execution.sandbox == SandboxKind::Docker {
         return;
     }
+    let is_idle = |key: &str| match key {
+        "limits" => execution.limits != ResourceLimits::default(),
+        key => root.get(key).is_some(),
+    };
     for key in ["limits", "network"] {
-        if root.get(key).is_some() {
+        if is_idle(key) {
             let message = format!("`{key}` needs containers");
             faults.push(
                 Fault::new(root.key_span_of(key), message).with_hint("add `sandbox: docker`"),
             );
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, expect) in [
-            ("512m", Some(512 << 20)),
-            ("4g", Some(4 << 30)),
-            ("1.5GiB", Some(3 << 29)),
-            ("1000", Some(1000)),
-            ("0", None),
-            ("4 apples", None),
-            ("", None),
-            ("-1g", None),
-        ] {
-            assert_eq!(bytes(text), expect, "{text}");
         }
     }
 }

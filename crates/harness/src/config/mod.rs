@@ -14,11 +14,13 @@ mod litellm;
 mod node;
 mod parse;
 mod paths;
+mod policy;
 mod prompt;
 mod repo;
 mod scalar;
 mod schema;
 mod settings;
+mod size;
 mod snippet;
 mod source;
 mod suggest;
@@ -43,6 +45,7 @@ pub(crate) use interpolate::Variables;
 pub use litellm::LiteLlmSettings;
 pub use node::{Node, Span, Value};
 pub(crate) use paths::{absolute, file_beside};
+pub use policy::{CheckLoop, PolicySpec, RetryOn, RetrySpec};
 pub(crate) use prompt::read_prompt_file;
 pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,

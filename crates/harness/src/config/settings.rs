@@ -7,6 +7,7 @@ use proctor_gateway::Price;
 use serde::Deserialize;
 
 use super::{
+    agent::check_order,
     error::{ConfigError, Fault},
     gateway,
     interpolate::{self, Variables},
@@ -29,6 +30,8 @@ pub struct Settings {
     pub timeout_ms: Option<u64>,
     /// Model of test cases that name none.
     pub model: Option<String>,
+    /// Which adapters `agent.type: auto` tries, and in which order; Proctor's own when empty.
+    pub order: Vec<String>,
     /// Whether the workspace stays when the run is over.
     pub keep_workspace: Option<bool>,
     /// Prices that win over the built-in ones, the nearer over the farther.
@@ -43,6 +46,7 @@ impl std::fmt::Debug for Settings {
             .field("variables", &self.variables.keys())
             .field("timeout_ms", &self.timeout_ms)
             .field("model", &self.model)
+            .field("order", &self.order)
             .field("keep_workspace", &self.keep_workspace)
             .field("prices", &self.prices)
             .finish()
@@ -66,6 +70,8 @@ struct SettingsAsWritten {
 struct AgentSettings {
     timeout_ms: Option<u64>,
     model: Option<String>,
+    /// Which adapters `type: auto` tries, and in which order.
+    order: Option<Vec<String>>,
 }
 
 impl Settings {
@@ -90,6 +96,9 @@ impl Settings {
         self.workspace_dir = nearer.workspace_dir.or(self.workspace_dir.take());
         self.timeout_ms = nearer.timeout_ms.or(self.timeout_ms);
         self.model = nearer.model.or(self.model.take());
+        if !nearer.order.is_empty() {
+            self.order = nearer.order;
+        }
         self.keep_workspace = nearer.keep_workspace.or(self.keep_workspace);
         self.prices.extend(nearer.prices);
     }
@@ -150,6 +159,7 @@ fn read(
         variables: written.variables.unwrap_or_default(),
         timeout_ms: agent.timeout_ms.or(written.timeout_ms),
         model: agent.model,
+        order: agent.order.unwrap_or_default(),
         keep_workspace: written.keep_workspace,
         prices,
     })
@@ -186,6 +196,14 @@ fn check(written: &SettingsAsWritten, root: &Node) -> Vec<Fault> {
                     .with_hint("a name has letters, digits and `_`, and starts with no digit"),
             );
         }
+    }
+    let order = written
+        .agent
+        .as_ref()
+        .and_then(|agent| agent.order.as_ref());
+    if let Some(Err(message)) = order.map(|order| check_order(order)) {
+        let agent = root.get("agent").unwrap_or(root);
+        faults.push(agent.fault("order", message));
     }
     if written.workspace_dir.as_deref().is_some_and(str::is_empty) {
         faults.push(root.fault("workspace_dir", "`workspace_dir` is empty"));

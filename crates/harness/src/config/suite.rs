@@ -66,7 +66,7 @@ pub struct Suite {
         reason = "read from the tree; named here so that it is a known key"
     )]
     sandbox: Option<IgnoredAny>,
-    /// What a trial may take; needs containers.
+    /// What a trial may take (needs containers), and when an agent that does not get on is ended.
     #[schemars(with = "Option<execution::LimitsAsWritten>")]
     #[expect(
         dead_code,
@@ -282,7 +282,11 @@ fn resolve(
     let (Ok(written), true) = (written, faults.is_empty()) else {
         return Err(vec![source.error(faults)]);
     };
-    let tasks = load_tasks(entries, env, settings)?;
+    let mut tasks = load_tasks(entries, env, settings)?;
+    for task in &mut tasks {
+        let limits = &mut Arc::make_mut(task).limits;
+        limits.progress = execution.progress.or(limits.progress);
+    }
     check_limits(&written, &root, &mut faults);
     check_unique(
         tasks.iter().map(|task| task.name.as_str()),
@@ -343,7 +347,7 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
     let mut section = item.clone();
     let name = section.remove("name");
     let mut spec = agent::read(&section, item.span)?;
-    spec.default_model.clone_from(&settings.model);
+    spec.complete(settings);
     let name = match (&name, &spec.kind) {
         (Some((_, _, node)), _) => agent_name(node).map_err(|fault| vec![fault])?,
         (None, agent::AgentType::Named(kind)) => kind.clone(),

@@ -20,7 +20,7 @@ use super::{
     settings::Settings,
     source::Source,
 };
-use crate::{hook::Hooks, task::Reference};
+use crate::{hook::Hooks, progress::ProgressLimits, task::Reference};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 const DEFAULT_TRANSCRIPT_BYTES: u64 = 10_485_760;
@@ -76,6 +76,12 @@ pub struct TestCase {
     pub tell_deadline: Option<bool>,
     /// End the agent when it has been silent for so many milliseconds; 0 is never, the default.
     pub idle_timeout: Option<u64>,
+    /// End the agent when for so many milliseconds it has told of nothing new and changed no file
+    /// of its workspace; 0 is never, the default.
+    pub no_progress_timeout: Option<u64>,
+    /// End the agent when it uses a tool with the same input, or tells of the same trouble, so many
+    /// times in a row; 0 is never, the default.
+    pub loop_limit: Option<u32>,
     /// How much of the agent's output is kept.
     pub output: Option<OutputAsWritten>,
     /// The gateway that the agent reaches models through.
@@ -139,6 +145,8 @@ pub struct ResolvedCase {
     pub tells_deadline: bool,
     /// Longest silence of the agent.
     pub idle_timeout: Option<Duration>,
+    /// When the agent is ended for not getting on.
+    pub progress: ProgressLimits,
     /// How much of the agent's output is kept.
     pub output: OutputLimits,
     /// The gateway that the agent reaches models through.
@@ -190,7 +198,7 @@ pub fn load(
         Err(Refused::Here(faults)) => return Err(source.error(faults)),
         Err(Refused::InFile(error)) => return Err(error),
     };
-    parts.agent.default_model.clone_from(&settings.model);
+    parts.agent.complete(settings);
     Ok(resolve(parts, settings, folder, source))
 }
 
@@ -285,6 +293,10 @@ fn resolve(
         timeout: limit(timeout.unwrap_or(DEFAULT_TIMEOUT_MS)),
         tells_deadline: written.tell_deadline.unwrap_or(false),
         idle_timeout: limit(written.idle_timeout.unwrap_or(0)),
+        progress: ProgressLimits {
+            quiet: limit(written.no_progress_timeout.unwrap_or(0)),
+            repeats: written.loop_limit.filter(|times| *times > 0),
+        },
         output: OutputLimits {
             transcript_bytes: output.transcript_bytes.unwrap_or(DEFAULT_TRANSCRIPT_BYTES),
             raw_bytes: output.raw_bytes.unwrap_or(DEFAULT_RAW_BYTES),
@@ -355,6 +367,9 @@ impl<'a> Checks<'a> {
         checks.reference(written, folder);
         checks.workspace(written);
         checks.output(written.output.as_ref());
+        if written.loop_limit == Some(1) {
+            checks.bad("loop_limit", "whatever is done once is no loop");
+        }
         checks
     }
 

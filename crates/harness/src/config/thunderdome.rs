@@ -12,6 +12,7 @@ use super::{
     interpolate, litellm,
     node::{Node, Span, Value},
     parse::{self, Format},
+    policy::PolicySpec,
     suite::{SuiteAgent, agent_name},
 };
 
@@ -66,6 +67,8 @@ fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
             model: None,
             version: None,
             default_model: None,
+            order: Vec::new(),
+            policy: PolicySpec::default(),
             node: item.clone(),
             config,
         },

@@ -15,7 +15,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    outcome::{EndedBy, Ending, Outcome, Status},
+    outcome::{Ending, Outcome, Status},
     session::{Conclusion, Counts, LogError, MessageKind, Role},
     usage::Usage,
 };
@@ -237,7 +237,7 @@ impl Account {
 fn exit_code(outcome: Outcome, ending: &Ending) -> Option<i32> {
     match ending.ended_by {
         Some(_) if outcome == Outcome::Completed => Some(0),
-        Some(EndedBy::WallLimit | EndedBy::IdleLimit) => Some(-1),
+        Some(by) if by.is_time_limit() => Some(-1),
         _ => ending.code.or(ending.signal.map(|signal| 128 + signal)),
     }
 }

@@ -166,7 +166,7 @@ impl Trial {
             outcome: record.outcome,
             score: score_of(record),
             cost_usd: cost.or(counted),
-            duration_ms: record.process.as_ref().map(|process| process.duration_ms),
+            duration_ms: record.agent_ms(),
             tokens: usage.and_then(all_tokens),
             is_lower_bound: usage.is_some_and(|usage| usage.lower_bound),
             components: components_of(record),

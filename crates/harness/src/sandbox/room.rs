@@ -1,7 +1,7 @@
 //! The place of one trial, or of one judgement: this machine, or a container. Paths are said as
 //! they are on this machine; a room knows how they are seen inside.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
@@ -15,7 +15,7 @@ use super::{
         Root, Tmpfs,
     },
 };
-use crate::{config::ResourceLimits, host::Host};
+use crate::{config::ResourceLimits, host::Host, tree};
 
 /// Where commands run.
 pub enum Room {
@@ -222,6 +222,45 @@ impl Room {
         }
     }
 
+    /// Remove what a command left in folders of this machine where only copies of them are seen.
+    pub async fn empty(&self, folders: &[&Utf8Path]) -> Result<(), EngineError> {
+        if let Room::Docker(room) = self
+            && !room.container.shares_folders()
+        {
+            for folder in folders {
+                room.empty(room.inside(folder).as_str()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// When anything in a folder, as it is seen inside, was changed last. Where the folder is on
+    /// this machine that is read from it; else the container is asked for its files.
+    pub async fn newest_change(
+        &self,
+        folder: &Utf8Path,
+    ) -> Result<Option<SystemTime>, EngineError> {
+        let here = self.outside(folder);
+        match self {
+            Room::Docker(room) if !room.container.shares_folders() || here == folder => {
+                room.container.newest_change(folder.as_str()).await
+            }
+            _ => {
+                let look = move || tree::newest_change(here.as_std_path());
+                let looked = tokio::task::spawn_blocking(look).await;
+                Ok(looked.ok().flatten())
+            }
+        }
+    }
+
+    /// Whether times of files here are by this machine's clock.
+    pub fn shares_clock(&self) -> bool {
+        match self {
+            Room::Local => true,
+            Room::Docker(room) => room.container.shares_folders(),
+        }
+    }
+
     /// Begin to remove what was made for it; [`leave`](Self::leave) waits for that.
     pub fn dismiss(&self) {
         if let Room::Docker(room) = self {
@@ -323,14 +362,13 @@ impl DockerRoom {
         Ok(Running::Container(Box::new(process)))
     }
 
-    /// Put the files of a folder of this machine in the place of what is in a folder of the image.
-    pub async fn replace(&self, files: &std::path::Path, folder: &str) -> Result<(), EngineError> {
+    /// Remove what is in a folder of the container.
+    async fn empty(&self, folder: &str) -> Result<(), EngineError> {
         let empty = ["find", folder, "-mindepth", "1", "-delete"];
         let root = Some("0:0".to_owned());
         let limit = std::time::Duration::from_mins(5);
         match self.ask_as(root, &empty, limit).await? {
-            Some(Answer { is_good: true, .. }) => self.container.upload(files, folder).await,
-            // What the agent removed must not come back.
+            Some(Answer { is_good: true, .. }) => Ok(()),
             other => Err(EngineError::Refused {
                 doing: format!("empty {folder}"),
                 status: 0,
@@ -340,6 +378,13 @@ impl DockerRoom {
                 ),
             }),
         }
+    }
+
+    /// Put the files of a folder of this machine in the place of what is in a folder of the image.
+    pub async fn replace(&self, files: &std::path::Path, folder: &str) -> Result<(), EngineError> {
+        // What the agent removed must not come back.
+        self.empty(folder).await?;
+        self.container.upload(files, folder).await
     }
 
     /// Run a short command to its end and say what it printed; `None` when it is not there.

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::TrialStatus;
+use super::{IterationReason, TrialStatus};
 use crate::{
     evaluate::VerdictStatus,
     event::{Phase, RunEvent, plain, target},
@@ -49,6 +49,15 @@ pub enum Event {
     Phase {
         /// Which.
         phase: Phase,
+    },
+    /// Its agent is started once more, or its fallback is.
+    Iteration {
+        /// The number of the start, from 1.
+        number: u32,
+        /// Who is started.
+        agent: String,
+        /// Why.
+        reason: IterationReason,
     },
     /// Who is running, as soon as it is known.
     Session {
@@ -175,6 +184,15 @@ impl Event {
                 at: Timestamp::now().to_string(),
             },
             RunEvent::Phase(phase) => Event::Phase { phase: *phase },
+            RunEvent::Iteration {
+                number,
+                agent,
+                reason,
+            } => Event::Iteration {
+                number: *number,
+                agent: (*agent).to_owned(),
+                reason: *reason,
+            },
             RunEvent::SessionStarted {
                 model,
                 version,

@@ -84,7 +84,7 @@ impl Meta {
             orchestrator: record.agent.name.clone(),
             task: record.task.name.clone(),
             trial: record.trial,
-            duration_s: process.map(|process| process.duration_ms as f64 / 1000.0),
+            duration_s: record.agent_ms().map(|ms| ms as f64 / 1000.0),
             exit_code: process.and_then(|process| process.exit_code),
             exit_reason: match record.outcome {
                 Outcome::Completed => ExitReason::Completed,

@@ -3,6 +3,7 @@
 
 mod event_log;
 mod events;
+mod iteration;
 mod meta;
 mod record;
 mod results;
@@ -11,11 +12,12 @@ mod tail;
 pub use event_log::{EventLog, EventWriter};
 pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
+pub use iteration::{CheckRecord, IterationReason, IterationRecord};
 pub use meta::{ExitReason, Meta};
 pub use record::{
-    AgentRecord, ContainerRecord, DiffRecord, HostRecord, Judgement, LimitsRecord, OutputRecord,
-    ProcessRecord, RECORD_VERSION, Record, ResourceRecord, SandboxRecord, TaskRecord, TrialStatus,
-    hex,
+    AgentLimitsRecord, AgentRecord, ContainerRecord, DiffRecord, HostRecord, Judgement,
+    LimitsRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record, ResourceRecord,
+    SandboxRecord, TaskRecord, TrialStatus, hex,
 };
 pub use results::{
     AgentResult, Artifacts, Execution, OverallStatus, Results, Summary, TestCaseResult,

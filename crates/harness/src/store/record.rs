@@ -2,7 +2,7 @@
 //! It is written when the trial starts, as interrupted, and again when it ends: a trial that
 //! was killed has a record too.
 
-use std::io::Read;
+use std::{io::Read, time::Duration};
 
 use camino::Utf8Path;
 use proctor_process::{Capture, Report};
@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::IterationRecord;
 use crate::{
     config::ResourceLimits,
     evaluate::{Size, Verdict},
@@ -19,7 +20,7 @@ use crate::{
     score::Score,
     session::{Counts, LogError},
     sidecar::Sidecar,
-    task::TaskKind,
+    task::{TaskKind, TaskLimits},
     usage::Usage,
     workspace::Change,
 };
@@ -55,6 +56,9 @@ pub struct Record {
     /// How long it took, preparation and judging included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// When the agent would have been ended.
+    #[serde(default)]
+    pub limits: AgentLimitsRecord,
     /// Where the trial executed.
     #[serde(default)]
     pub sandbox: SandboxRecord,
@@ -93,6 +97,10 @@ pub struct Record {
     /// Earlier judgements, the first one first: what was judged again is not forgotten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Judgement>,
+    /// Each start of the agent, when it may be started more than once (`retry`, `loop`): figures
+    /// above are the sums of theirs, and all else is the last one's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iterations: Vec<IterationRecord>,
     /// What went wrong.
     pub errors: Vec<LogError>,
     /// What was noticed and is no error.
@@ -205,6 +213,37 @@ pub struct TaskRecord {
     /// The SHA-256 of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_hash: Option<String>,
+}
+
+/// When an agent is ended; absent is never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentLimitsRecord {
+    /// Its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Its longest silence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    /// The longest time without a new event and without a changed file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_progress_timeout_ms: Option<u64>,
+    /// How often in a row it may do the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_limit: Option<u32>,
+}
+
+impl From<&TaskLimits> for AgentLimitsRecord {
+    fn from(limits: &TaskLimits) -> AgentLimitsRecord {
+        let millis = |limit: Option<Duration>| {
+            limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+        };
+        AgentLimitsRecord {
+            timeout_ms: millis(limits.timeout),
+            idle_timeout_ms: millis(limits.idle_timeout),
+            no_progress_timeout_ms: millis(limits.progress.quiet),
+            loop_limit: limits.progress.repeats,
+        }
+    }
 }
 
 /// Where a trial executed.

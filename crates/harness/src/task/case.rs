@@ -67,6 +67,7 @@ impl Task {
                 timeout: case.timeout,
                 tells_deadline: case.tells_deadline,
                 idle_timeout: case.idle_timeout,
+                progress: case.progress,
                 output: case.output,
             },
             files: Files::Repo {

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use camino::Utf8Path;
 
 use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits, case::configure};
-use crate::config::{self, ConfigError, OutputLimits, PromptSource, Settings};
+use crate::{
+    config::{self, ConfigError, OutputLimits, PromptSource, Settings},
+    progress::ProgressLimits,
+};
 
 /// Read what `proctor eval` is given; `directory` comes before the one in the file.
 pub fn load(
@@ -31,6 +34,7 @@ pub fn load(
         limits: TaskLimits {
             timeout: None,
             idle_timeout: None,
+            progress: ProgressLimits::default(),
             output: OutputLimits::default(),
             tells_deadline: false,
         },

@@ -16,6 +16,7 @@ use crate::{
     },
     evaluate::Evaluator,
     hook::Hooks,
+    progress::ProgressLimits,
     tree,
 };
 
@@ -72,6 +73,7 @@ pub fn load(
             timeout,
             tells_deadline: written.metadata.tell_deadline.unwrap_or(false),
             idle_timeout: None,
+            progress: ProgressLimits::default(),
             output: OutputLimits::default(),
         },
         files: Files::Image(Box::new(environment)),

@@ -26,6 +26,7 @@ use crate::{
     config::{AgentSpec, ConfigError, Fault, OutputLimits, PromptSource, Repo, Source, Span},
     evaluate::Evaluator,
     hook::Hooks,
+    progress::ProgressLimits,
 };
 
 /// What is asked and how it is judged.
@@ -119,6 +120,8 @@ pub struct TaskLimits {
     pub tells_deadline: bool,
     /// Its longest silence.
     pub idle_timeout: Option<Duration>,
+    /// When it is ended for not getting on.
+    pub progress: ProgressLimits,
     /// How much of its output is kept.
     pub output: OutputLimits,
 }

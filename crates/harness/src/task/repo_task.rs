@@ -15,6 +15,7 @@ use crate::{
     },
     evaluate::{Evaluator, JudgesBy, RepoCommand},
     hook::Hooks,
+    progress::ProgressLimits,
 };
 
 /// The prompt, in the repo's root.
@@ -270,6 +271,7 @@ fn task(
             timeout: limit,
             tells_deadline: written.tell_deadline.unwrap_or(false),
             idle_timeout: None,
+            progress: ProgressLimits::default(),
             output: OutputLimits::default(),
         },
         files: Files::Repo {

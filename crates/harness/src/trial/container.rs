@@ -17,7 +17,7 @@ use crate::{
     config::{Network, ResourceLimits},
     models,
     outcome::Outcome,
-    packages,
+    packages::{self, PythonVersion},
     sandbox::{
         Access, DockerRoom, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
@@ -105,38 +105,41 @@ impl Trial<'_> {
         Ok(Some(image.map_err(failed)?))
     }
 
-    /// The CLI that was installed for the trial, as containers see it.
-    fn package_view(&self) -> Option<View> {
-        self.package.as_ref().map(|package| View {
+    /// The CLI that was installed for one who takes part, as containers see it.
+    fn package_view(&self, who: usize) -> Option<View> {
+        let package = self.tools[who].package.as_ref();
+        package.map(|package| View {
             host: package.folder.clone(),
-            inside: packages::INSIDE.into(),
+            inside: packages::inside(who),
             access: Access::Shared,
         })
     }
 
-    /// The agent's CLI in the image, or the one that was installed for it beside the image.
+    /// The CLI of one who takes part in the image, or the one that was installed beside the image.
     pub(super) async fn installed_in(
         &self,
         image: &Image,
         cli: &'static Cli,
+        who: usize,
     ) -> Result<Option<Installed>, NotRun> {
         let Some(docker) = self.docker() else {
             return Ok(None);
         };
-        let program: Utf8PathBuf = match &self.package {
+        let package = self.tools[who].package.as_ref();
+        let program: Utf8PathBuf = match package {
             None => cli.program.into(),
-            Some(package) => Utf8Path::new(packages::INSIDE).join(&package.program),
+            Some(package) => packages::inside(who).join(&package.program),
         };
         let ask = Box::pin(async {
             let mut spec = RoomSpec::plain(image.clone());
-            spec.view.extend(self.package_view());
+            spec.view.extend(self.package_view(who));
             let room = docker.room(spec).await?;
             let version = [&[program.as_str()], cli.version_args].concat();
             let Some(version) = room.ask(&version, ASKED).await? else {
                 return Ok(None);
             };
             let version = availability::version_in(&version);
-            if version.is_none() && self.package.is_some() {
+            if version.is_none() && package.is_some() {
                 // The shell that starts it is there, and it is not.
                 return Ok(None);
             }
@@ -149,10 +152,32 @@ impl Trial<'_> {
                 help,
             }))
         });
-        let wanted = self.plan.package.as_ref();
-        let key = wanted.map_or_else(|| cli.program.to_owned(), ToString::to_string);
+        let key = match self.parts()[who].package {
+            None => cli.program.to_owned(),
+            Some(wanted) => format!("{wanted} in {}", packages::inside(who)),
+        };
         let found = docker.program(image, key, ask).await;
         found.map_err(failed)
+    }
+
+    /// The version of Python in the image; `None` when there is none.
+    pub(super) async fn python_in(&self, image: &Image) -> Result<Option<PythonVersion>, NotRun> {
+        let Some(docker) = self.docker() else {
+            return Ok(None);
+        };
+        let ask = Box::pin(async {
+            let room = docker.room(RoomSpec::plain(image.clone())).await?;
+            let said = room.ask(&["python3", "--version"], ASKED).await?;
+            room.container.remove().await?;
+            Ok(said.map(|said| Installed {
+                path: "python3".into(),
+                version: Some(said),
+                help: String::new(),
+            }))
+        });
+        let found = docker.program(image, "python3".to_owned(), ask).await;
+        let said = found.map_err(failed)?.and_then(|found| found.version);
+        Ok(said.and_then(|said| PythonVersion::parse(&said)))
     }
 
     /// Make the container that sees `workspace`, or for a task that brings its own files, one
@@ -179,7 +204,7 @@ impl Trial<'_> {
                 access: Access::Write,
             },
         ];
-        view.extend(self.package_view());
+        view.extend((0..self.tools.len()).filter_map(|who| self.package_view(who)));
         view.extend(workspace.map(|path| View {
             host: path.to_owned(),
             inside: WORKSPACE.into(),
@@ -241,7 +266,7 @@ impl Trial<'_> {
         if self.models.is_some() {
             relays.push(models::relay());
         }
-        if self.plan.agent.wants_socket() {
+        if self.parts().iter().any(|part| part.agent.wants_socket()) {
             relays.push(Relay {
                 listen: CONTROL_INSIDE,
                 socket: format!("/proctor/run/{CONTROL_SOCKET}").into(),

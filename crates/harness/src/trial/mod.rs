@@ -2,6 +2,7 @@
 
 mod container;
 mod hooks;
+mod iterate;
 mod judge;
 mod prepare;
 mod run;
@@ -13,14 +14,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
-use proctor_gateway::GatewayError;
+use proctor_gateway::{Budget, GatewayError};
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::judge::status;
-use self::prepare::NotRun;
+use self::{iterate::Iterations, prepare::NotRun};
 use crate::{
-    agent::{Launch, LaunchError},
+    agent::{Adapter, Agent, Installed, Launch, LaunchError},
     area::Area,
     causes::chain,
     config::{ConfigError, PromptFileError},
@@ -29,9 +30,12 @@ use crate::{
     log::{Account, Contender, LogWriter, Times},
     models::{Models, TrialModels},
     outcome::{Ending, Outcome},
-    packages::InstalledPackage,
+    packages::{InstalledPackage, Package},
     plan::TrialPlan,
-    sandbox::{Room, Sandbox, docker::EngineError},
+    sandbox::{
+        Room, Sandbox,
+        docker::{EngineError, Image},
+    },
     score::Score,
     session::{Conclusion, Counts, LogError},
     socket::Socket,
@@ -162,7 +166,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         () = context.cancel.cancelled() => Err(interrupted()),
     };
     let ran = match prepared {
-        Ok(ready) => trial.drive(ready).await,
+        Ok(ready) => trial.iterate(ready).await,
         Err(NotRun::Usage(error)) => return Err(error),
         Err(NotRun::Infrastructure {
             outcome,
@@ -197,12 +201,41 @@ struct Trial<'a> {
     area: Option<Arc<Area>>,
     /// Where its commands run.
     room: Room,
-    /// Its CLI, when that was installed for it.
-    package: Option<InstalledPackage>,
+    /// The image that it runs in, with containers.
+    image: Option<Image>,
+    /// Who is at work: the agent, or with 1 its fallback.
+    who: usize,
+    /// What is there for each of them.
+    tools: Vec<Tools>,
+    /// What is asked.
+    asked: String,
+    /// When the agent's time will be over, as it is told.
+    deadline: Option<String>,
+    /// How far it has come.
+    iterations: Iterations,
+    /// What its iterations may spend together; made when there are several.
+    budget: Option<Arc<Budget>>,
     /// Its way to the models.
     models: Option<TrialModels>,
     workspace: Option<Workspace>,
     change: Option<Change>,
+}
+
+/// The CLI that is there for one who takes part.
+#[derive(Default)]
+struct Tools {
+    /// The CLI.
+    cli: Option<Installed>,
+    /// Where it is, when it was installed for this.
+    package: Option<InstalledPackage>,
+}
+
+/// One who takes part.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    adapter: &'static dyn Adapter,
+    agent: &'a dyn Agent,
+    package: Option<&'a Package>,
 }
 
 /// An agent that can be started.
@@ -231,16 +264,10 @@ impl<'a> Trial<'a> {
         }));
         let artifacts = context.folder.join("artifacts");
         let private = context.folder.join(".trial");
-        for folder in [
-            artifacts.join("raw"),
-            logs_folder(&artifacts, plan),
-            private.clone(),
-        ] {
-            fs::create_dir_all(&folder).map_err(|source| StoreError {
-                path: folder,
-                source,
-            })?;
-        }
+        fs::create_dir_all(&private).map_err(|source| StoreError {
+            path: private.clone(),
+            source,
+        })?;
         let log = NamedTempFile::new_in(&private).map_err(|source| StoreError {
             path: private.clone(),
             source,
@@ -255,13 +282,52 @@ impl<'a> Trial<'a> {
             log: Some(LogWriter::new(log)),
             area: None,
             room: Room::Local,
-            package: None,
+            image: None,
+            who: 0,
+            tools: Vec::new(),
+            asked: String::new(),
+            deadline: None,
+            iterations: Iterations::default(),
+            budget: None,
             models: None,
             workspace: None,
             change: None,
         };
+        trial.make_folders()?;
         store::write_part(&trial.artifacts.join(store::RECORD_FILE), &trial.record)?;
         Ok(trial)
+    }
+
+    /// Who is at work.
+    fn contender(&self) -> Part<'a> {
+        self.parts()[self.who]
+    }
+
+    /// All who take part: the agent, and its fallback if it has one.
+    fn parts(&self) -> Vec<Part<'a>> {
+        let first = Part {
+            adapter: self.plan.adapter,
+            agent: self.plan.agent.as_ref(),
+            package: self.plan.package.as_ref(),
+        };
+        let second = self.plan.policy.fallback().map(|fallback| Part {
+            adapter: fallback.adapter,
+            agent: fallback.agent.as_ref(),
+            package: fallback.package.as_ref(),
+        });
+        std::iter::once(first).chain(second).collect()
+    }
+
+    /// The folders that the agent's output goes to.
+    fn make_folders(&self) -> Result<(), StoreError> {
+        let logs = logs_folder(&self.artifacts, self.contender().adapter);
+        for folder in [self.artifacts.join("raw"), logs] {
+            fs::create_dir_all(&folder).map_err(|source| StoreError {
+                path: folder,
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     fn phase(&self, phase: Phase) {
@@ -270,15 +336,13 @@ impl<'a> Trial<'a> {
 
     /// Take over what the session came to and finish its log: evaluators may read it.
     fn conclude(&mut self, ran: &Ran) {
+        self.take_over_identity(ran);
         let record = &mut self.record;
         record.usage.clone_from(&ran.conclusion.usage);
         record.session_id.clone_from(&ran.conclusion.session_id);
         record.turns = ran.conclusion.turns;
         record.counts = ran.conclusion.counts;
-        record.agent.model.clone_from(&ran.conclusion.model);
-        if ran.conclusion.version.is_some() {
-            record.agent.version.clone_from(&ran.conclusion.version);
-        }
+        record.sum_iterations();
         let account = self.account(ran);
         self.record
             .errors
@@ -286,6 +350,18 @@ impl<'a> Trial<'a> {
         // What cannot be kept is an error in the record; only the record itself must be written.
         let kept = self.write_log(&account);
         self.note_lost(kept);
+    }
+
+    /// What the agent told of itself. A fallback is in its iteration: the contender is the agent.
+    fn take_over_identity(&mut self, ran: &Ran) {
+        if self.who > 0 {
+            return;
+        }
+        let agent = &mut self.record.agent;
+        agent.model.clone_from(&ran.conclusion.model);
+        if ran.conclusion.version.is_some() {
+            agent.version.clone_from(&ran.conclusion.version);
+        }
     }
 
     /// Write everything down and clean up.
@@ -349,13 +425,22 @@ impl<'a> Trial<'a> {
                     .into(),
             ),
         ]);
+        let part = self.contender();
+        let cli = self
+            .tools
+            .get(self.who)
+            .and_then(|tools| tools.cli.as_ref());
+        let version = cli.and_then(|cli| cli.version.as_deref());
         let contender = Contender {
-            name: self.plan.adapter.name(),
-            version: self.record.agent.version.as_deref(),
+            name: part.adapter.name(),
+            version: match self.who {
+                0 => self.record.agent.version.as_deref(),
+                _ => version,
+            },
             adapter_version: VERSION,
-            provider: self.plan.adapter.provider(),
-            model: self.plan.agent.model(),
-            parameters: self.plan.agent.parameters(),
+            provider: part.adapter.provider(),
+            model: part.agent.model(),
+            parameters: part.agent.parameters(),
             environment,
         };
         let started = ran.completed_at
@@ -396,8 +481,8 @@ impl<'a> Trial<'a> {
     }
 }
 
-fn logs_folder(artifacts: &Utf8Path, plan: &TrialPlan) -> Utf8PathBuf {
-    artifacts.join(format!("{}-logs", plan.adapter.name()))
+fn logs_folder(artifacts: &Utf8Path, adapter: &dyn Adapter) -> Utf8PathBuf {
+    artifacts.join(format!("{}-logs", adapter.name()))
 }
 
 fn millis(duration: std::time::Duration) -> u64 {
@@ -454,6 +539,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         started_at: Timestamp::now().to_string(),
         completed_at: None,
         duration_ms: None,
+        limits: (&plan.task.limits).into(),
         sandbox: store::SandboxRecord::default(),
         gateway: None,
         process: None,
@@ -467,6 +553,7 @@ fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
         hooks: Vec::new(),
         judged_by: None,
         history: Vec::new(),
+        iterations: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),
         host: store::HostRecord::this(),

@@ -7,11 +7,11 @@ use fs_err as fs;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Ready, Trial, TrialError, chain,
+    Part, Ready, Tools, Trial, TrialError, chain,
     container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
 };
 use crate::{
-    agent::{Authentication, Cli, Installed, LaunchContext},
+    agent::{Authentication, Cli, Launch, LaunchContext, Registry},
     area::Area,
     availability,
     config::{Network, PromptSource, read_workspace_prompt},
@@ -19,6 +19,7 @@ use crate::{
     export::PROMPT_FILE,
     models,
     outcome::Outcome,
+    packages::{Package, PythonVersion},
     sandbox::{container_env, docker::Image},
     socket::Socket,
     store,
@@ -26,6 +27,13 @@ use crate::{
 
 /// The variable that says when the agent's time is over.
 const DEADLINE: &str = "PROCTOR_DEADLINE";
+
+/// What an agent gets before it starts.
+pub(super) struct Equipment {
+    env: BTreeMap<String, String>,
+    /// Of these, the ones that it gets as they are.
+    passed: BTreeMap<String, String>,
+}
 
 /// Why the agent did not get to run.
 pub(super) enum NotRun {
@@ -65,24 +73,61 @@ impl Trial<'_> {
         if image.is_some() {
             fs::create_dir_all(models::sockets(&area.path))?;
         }
-        let installed = self.installed(image.as_ref()).await?;
-        self.open_models(&area)?;
-        let mut env = self.environment(&area, image.as_ref())?;
+        self.image.clone_from(&image);
+        for who in 0..self.parts().len() {
+            self.tools.push(Tools::default());
+            self.install_for(who).await?;
+        }
+        let equipment = self.equip(&area, image.as_ref()).await?;
+        let path = self.make_workspace(&area, image.as_ref()).await?;
+        self.pre_execution(&area, &path).await?;
+        self.asked = self.prompt(&path)?;
+        let asked = self.asked.clone();
+        self.launch(&area, equipment, &asked).await
+    }
+
+    /// What an agent gets before it starts: a way to the models, an environment, credentials.
+    pub(super) async fn equip(
+        &mut self,
+        area: &Area,
+        image: Option<&Image>,
+    ) -> Result<Equipment, NotRun> {
+        self.open_models(area)?;
+        let mut env = self.environment(area, image)?;
         let passed = self.passed_through();
         if !passed.is_empty() {
             let names: Vec<&str> = passed.keys().map(String::as_str).collect();
             let names = names.join(", ");
-            let note = format!("the agent got these variables as they are: {names}");
-            self.record.notes.push(note);
+            self.note(format!(
+                "the agent got these variables as they are: {names}"
+            ));
             env.extend(passed.clone());
         }
-        self.authenticate(installed.as_ref(), &env, &area).await?;
-        let path = self.make_workspace(&area, image.as_ref()).await?;
-        self.pre_execution(&area, &path).await?;
-        let prompt = self.prompt(&path, env.get(DEADLINE))?;
-        let reference = self.reference(&area).await?;
+        self.authenticate(&env, area).await?;
+        Ok(Equipment { env, passed })
+    }
+
+    /// Note something once, however often it is noticed.
+    fn note(&mut self, note: String) {
+        if !self.record.notes.contains(&note) {
+            self.record.notes.push(note);
+        }
+    }
+
+    /// What to run, with all that it needs in its place.
+    pub(super) async fn launch(
+        &mut self,
+        area: &Area,
+        equipment: Equipment,
+        prompt: &str,
+    ) -> Result<Ready, NotRun> {
+        let Equipment { env, passed } = equipment;
+        let agent = self.contender().agent;
+        let workspace = self.workspace.as_ref().expect("agents start in one");
+        let path = workspace.path.clone();
+        let reference = self.reference(area).await?;
         let definitions = self.definitions(&path);
-        let socket = match (self.plan.agent.wants_socket(), self.docker()) {
+        let socket = match (agent.wants_socket(), self.docker()) {
             (false, _) => None,
             (true, None) => Some(Socket::listen().await?),
             (true, Some(_)) => {
@@ -91,15 +136,13 @@ impl Trial<'_> {
             }
         };
         let workdir = self.workdir();
-        let mut launch = self
-            .plan
-            .agent
+        let mut launch = agent
             .launch(&LaunchContext {
                 workspace: &workdir,
                 home: &self.room.inside(&area.home),
                 scratch: &self.room.inside(&area.scratch),
-                prompt: &prompt,
-                cli: installed.as_ref(),
+                prompt,
+                cli: self.tools[self.who].cli.as_ref(),
                 env: &env,
                 is_root: self.is_root(),
                 socket: socket.as_ref().map(|socket| socket.address),
@@ -115,22 +158,32 @@ impl Trial<'_> {
             all.hide_keys(own, &mut launch.env);
         }
         launch.env.extend(passed);
+        self.lay_out_files(&launch, area, &path).await?;
+        Ok(Ready {
+            launch,
+            socket,
+            workdir,
+        })
+    }
+
+    /// Write the files that `launch` names and hand them over to the agent.
+    async fn lay_out_files(
+        &self,
+        launch: &Launch,
+        area: &Area,
+        workspace: &Utf8Path,
+    ) -> Result<(), NotRun> {
         // A workspace may be large: of what was handed over already only what is new is again.
         let mut fresh = vec![area.home.clone(), area.scratch.clone()];
         for (file, bytes) in &launch.files {
             let file = self.room.outside(file);
             fs::create_dir_all(file.parent().unwrap_or(&file))?;
             fs::write(&file, bytes)?;
-            let below = file.strip_prefix(&path).ok();
-            fresh.extend(below.and_then(|below| Some(path.join(below.components().next()?))));
+            let below = file.strip_prefix(workspace).ok();
+            fresh.extend(below.and_then(|below| Some(workspace.join(below.components().next()?))));
         }
         let fresh: Vec<&Utf8Path> = fresh.iter().map(Utf8PathBuf::as_path).collect();
-        self.hand_over(&fresh).await?;
-        Ok(Ready {
-            launch,
-            socket,
-            workdir,
-        })
+        self.hand_over(&fresh).await
     }
 
     /// What the suite wants agents to get as it is, secret or not.
@@ -143,7 +196,8 @@ impl Trial<'_> {
 
     /// A key of the trial's own for the models, for agents that have any.
     fn open_models(&mut self, area: &Area) -> Result<(), NotRun> {
-        let (Some(models), Some(_)) = (self.context.models, self.plan.agent.prompt()) else {
+        let agent = self.contender().agent;
+        let (Some(models), Some(_)) = (self.context.models, agent.prompt()) else {
             return Ok(());
         };
         let reach = self.reach();
@@ -155,13 +209,21 @@ impl Trial<'_> {
             _ => Vec::new(),
         };
         let sockets = self.docker().map(|_| models::sockets(&area.path));
-        let label = store::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
+        let trial = store::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
+        let label = match self.record.iterations.len() {
+            0 => trial.to_string(),
+            before => format!("{trial}.iteration-{}", before + 1),
+        };
+        if !self.plan.policy.is_empty() {
+            self.budget.get_or_insert_with(|| models.trial_budget());
+        }
         let opened = models.open(models::Needs {
-            label: label.as_str(),
+            label: &label,
             artifacts: &self.artifacts,
             sockets: sockets.as_deref(),
             allow_hosts,
-            temperature: self.plan.agent.gateway_temperature(),
+            temperature: agent.gateway_temperature(),
+            budget: self.budget.clone(),
         });
         self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,
@@ -182,10 +244,11 @@ impl Trial<'_> {
         }
     }
 
-    /// The agent's CLI, or the outcome that says how to get it.
-    async fn installed(&mut self, image: Option<&Image>) -> Result<Option<Installed>, NotRun> {
-        let Some(cli) = self.plan.adapter.cli() else {
-            return Ok(None);
+    /// The CLI of one who takes part, or the outcome that says how to get it.
+    async fn install_for(&mut self, who: usize) -> Result<(), NotRun> {
+        let part = self.parts()[who];
+        let Some(cli) = part.adapter.cli() else {
+            return Ok(());
         };
         let not_installed = |message| NotRun::Infrastructure {
             outcome: Outcome::NotInstalled,
@@ -193,45 +256,41 @@ impl Trial<'_> {
             message,
         };
         let host = self.context.host;
-        if let Some(package) = &self.plan.package {
-            let installed = package.install(host).await;
-            self.package = Some(installed.map_err(|error| not_installed(chain(&error)))?);
+        if let Some(package) = part.package {
+            let python = self.python_for(package).await?;
+            let installed = package.install(host, python).await;
+            let installed = installed.map_err(|error| not_installed(chain(&error)))?;
+            self.tools[who].package = Some(installed);
         }
-        let installed = match (image, &self.package) {
+        let image = self.image.clone();
+        let installed = match (&image, &self.tools[who].package) {
             (None, None) => availability::installed(cli, host).await,
             (None, Some(own)) => {
                 availability::installed_at(cli, own.folder.join(&own.program), host).await
             }
-            (Some(image), _) => self.installed_in(image, cli).await?,
+            (Some(image), _) => self.installed_in(image, cli, who).await?,
         };
         let Some(installed) = installed else {
-            return Err(not_installed(self.where_it_is_not(cli, image)));
+            let message = where_it_is_not(cli, image.as_ref(), part.package);
+            return Err(not_installed(message));
         };
-        self.record.agent.version.clone_from(&installed.version);
-        self.record.agent.program = Some(installed.path.to_string());
-        Ok(Some(installed))
+        if who == 0 {
+            self.record.agent.version.clone_from(&installed.version);
+            self.record.agent.program = Some(installed.path.to_string());
+        }
+        self.tools[who].cli = Some(installed);
+        Ok(())
     }
 
-    /// What to do about a CLI that is not there.
-    fn where_it_is_not(&self, cli: &Cli, image: Option<&Image>) -> String {
-        let program = cli.program;
-        match (image, &self.plan.package) {
-            (None, _) => format!(
-                "`{program}` is not installed, or not on PATH; {}",
-                cli.install_hint
-            ),
-            (Some(_), Some(package)) => format!(
-                "`{program}` of {package} does not run in the image, which needs a shell and the C library of GNU for it"
-            ),
-            (Some(_), None) => {
-                let version = match cli.npm_package {
-                    Some(_) => "name a `version` to have it installed, or ",
-                    None => "",
-                };
-                format!(
-                    "`{program}` is not in the image; {version}make an image that has it (`proctor image build`)"
-                )
-            }
+    /// The Python that a package will run with: the image's, or this machine's. It is none for those
+    /// that need none, and where there is none.
+    async fn python_for(&self, package: &Package) -> Result<Option<PythonVersion>, NotRun> {
+        if matches!(package.registry, Registry::Npm(_)) {
+            return Ok(None);
+        }
+        match &self.image {
+            None => Ok(PythonVersion::here(self.context.host).await),
+            Some(image) => self.python_in(image).await,
         }
     }
 
@@ -242,7 +301,8 @@ impl Trial<'_> {
         image: Option<&Image>,
     ) -> Result<BTreeMap<String, String>, NotRun> {
         let host = self.context.host;
-        if self.plan.agent.inherits_user() && image.is_none() {
+        let Part { adapter, agent, .. } = self.contender();
+        if agent.inherits_user() && image.is_none() {
             let mut env = host.env.clone();
             env.extend(
                 self.deadline()
@@ -269,7 +329,7 @@ impl Trial<'_> {
         if let (Network::Allowlist(_), Some(models)) = (self.reach(), &self.models) {
             env.extend(models.proxy_env());
         }
-        let Some(cli) = self.plan.adapter.cli() else {
+        let Some(cli) = adapter.cli() else {
             return Ok(env);
         };
         if image.is_none() {
@@ -282,7 +342,7 @@ impl Trial<'_> {
         }
         if image.is_some() {
             let note = "without the gateway the agent got the real key, in a container of its own";
-            self.record.notes.push(note.to_owned());
+            self.note(note.to_owned());
         }
         for name in cli.credential_env {
             if let Some(value) = host.env.get(*name) {
@@ -290,9 +350,9 @@ impl Trial<'_> {
             }
         }
         let mut known = env.clone();
-        known.extend(self.plan.agent.env().clone());
+        known.extend(agent.env().clone());
         let has_key = matches!(
-            self.plan.adapter.authentication(&known, None),
+            adapter.authentication(&known, None),
             Authentication::Found(_)
         );
         if let Some(home) = host.home.as_ref().filter(|_| !has_key) {
@@ -305,7 +365,6 @@ impl Trial<'_> {
 
     async fn authenticate(
         &mut self,
-        installed: Option<&Installed>,
         env: &BTreeMap<String, String>,
         area: &Area,
     ) -> Result<(), NotRun> {
@@ -313,15 +372,17 @@ impl Trial<'_> {
             self.record.agent.credentials = Some("gateway".to_owned());
             return Ok(());
         }
-        let (Some(cli), Some(installed)) = (self.plan.adapter.cli(), installed) else {
+        let Part { adapter, agent, .. } = self.contender();
+        let installed = self.tools[self.who].cli.as_ref();
+        let (Some(cli), Some(installed)) = (adapter.cli(), installed) else {
             return Ok(());
         };
         let mut env = env.clone();
-        env.extend(self.plan.agent.env().clone());
-        let mut found = self.plan.adapter.authentication(&env, None);
+        env.extend(agent.env().clone());
+        let mut found = adapter.authentication(&env, None);
         if found == Authentication::Unknown && self.docker().is_none() {
             let check = availability::auth_check(cli, installed, &env, &area.home).await;
-            found = self.plan.adapter.authentication(&env, check.as_ref());
+            found = adapter.authentication(&env, check.as_ref());
         }
         match found {
             Authentication::Found(source) => self.record.agent.credentials = Some(source),
@@ -341,18 +402,18 @@ impl Trial<'_> {
     }
 
     /// When the agent's time will be over: it is told, because it may plan by it.
-    fn deadline(&self) -> Option<String> {
-        let timeout = self.plan.task.limits.timeout?;
-        let timeout = jiff::SignedDuration::try_from(timeout).ok()?;
-        let deadline = jiff::Timestamp::now().checked_add(timeout).ok()?;
-        Some(deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    fn deadline(&mut self) -> Option<String> {
+        if self.deadline.is_none() {
+            let timeout = self.plan.task.limits.timeout?;
+            let timeout = jiff::SignedDuration::try_from(timeout).ok()?;
+            let deadline = jiff::Timestamp::now().checked_add(timeout).ok()?;
+            self.deadline = Some(deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        }
+        self.deadline.clone()
     }
 
-    fn prompt(
-        &mut self,
-        workspace: &Utf8Path,
-        deadline: Option<&String>,
-    ) -> Result<String, NotRun> {
+    fn prompt(&mut self, workspace: &Utf8Path) -> Result<String, NotRun> {
+        let deadline = self.deadline();
         let mut prompt = match self.plan.agent.prompt() {
             None => return Ok(String::new()),
             Some(PromptSource::Text(text)) => text.clone(),
@@ -369,7 +430,7 @@ impl Trial<'_> {
             prompt.truncate(end);
             prompt.extend([
                 "\n\nYour time ends at ",
-                deadline,
+                &deadline,
                 " (UTC): finish before that.\n",
             ]);
         }
@@ -380,7 +441,7 @@ impl Trial<'_> {
     /// Markdown definitions beside the test case and in the workspace; the former win.
     fn definitions(&self, workspace: &Utf8Path) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
-        let Some(folder) = self.plan.agent.definitions_folder() else {
+        let Some(folder) = self.contender().agent.definitions_folder() else {
             return found;
         };
         for place in [workspace, self.plan.task.folder.as_path()] {
@@ -399,5 +460,30 @@ impl Trial<'_> {
             }
         }
         found
+    }
+}
+
+/// What to do about a CLI that is not there.
+fn where_it_is_not(cli: &Cli, image: Option<&Image>, package: Option<&Package>) -> String {
+    let program = cli.program;
+    match (image, package) {
+        (None, _) => format!(
+            "`{program}` is not installed, or not on PATH; {}",
+            cli.install_hint
+        ),
+        (Some(_), Some(package)) => {
+            let needs = match package.registry {
+                Registry::Npm(_) => "a shell and the C library of GNU",
+                Registry::PyPi { .. } => "a shell, the C library of GNU and all of Python",
+            };
+            format!(
+                "`{program}` of {package} does not run in the image, which needs {needs} for it"
+            )
+        }
+        (Some(_), None) => {
+            format!(
+                "`{program}` is not in the image; name a `version` to have it installed, or make an image that has it (`proctor image build`)"
+            )
+        }
     }
 }

@@ -21,6 +21,7 @@ impl Trial<'_> {
     pub(super) async fn drive(&mut self, ready: Ready) -> Ran {
         self.phase(Phase::Running);
         let limits = &self.plan.task.limits;
+        let wall = self.iterations.left(limits.timeout);
         let started = Timestamp::now();
         let argv = ready.launch.argv.clone();
         let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
@@ -28,15 +29,16 @@ impl Trial<'_> {
             cwd: &ready.workdir,
             room: &self.room,
             limits: Limits {
-                wall: limits.timeout,
+                wall,
                 idle: limits.idle_timeout,
                 output: limits.output.max_bytes,
                 ..Limits::default()
             },
+            progress: limits.progress,
             paths: CapturePaths {
                 stdout: self.artifacts.join("raw/stdout").into(),
                 stderr: self.artifacts.join("raw/stderr").into(),
-                transcript: logs_folder(&self.artifacts, self.plan)
+                transcript: logs_folder(&self.artifacts, self.contender().adapter)
                     .join(format!("terminal-output-{stamp}.log"))
                     .into(),
             },
@@ -68,6 +70,7 @@ impl Trial<'_> {
             capture,
             capture_error,
             facts,
+            repeated,
         } = driven;
         let duration_ms = millis(report.duration);
         if let Some(facts) = facts {
@@ -75,10 +78,14 @@ impl Trial<'_> {
         }
         self.close_models(&mut conclusion).await;
         self.bring_workspace_out(&mut conclusion).await;
-        self.dismiss();
         self.read_sidecar(&mut conclusion);
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);
+        }
+        if let Some(what) = repeated {
+            let message = format!("the agent was ended in a loop: {what}");
+            let error = LogError::new("AGENT_LOOP", message);
+            conclusion.errors.push(error);
         }
         if capture.truncated() {
             let limit = self.plan.task.limits.output.transcript_bytes;
@@ -142,7 +149,10 @@ impl Trial<'_> {
             Some(usage) => record.compare(usage),
         }
         if let Some(failed) = record.last_failure.take()
-            && matches!(conclusion.outcome, Outcome::Timeout | Outcome::AgentError)
+            && matches!(
+                conclusion.outcome,
+                Outcome::Timeout | Outcome::AgentError | Outcome::Loop
+            )
         {
             conclusion.outcome = failed.outcome;
             let message = format!(
@@ -245,14 +255,10 @@ impl Trial<'_> {
             .errors
             .retain(|error| error.code.as_deref() != Some(code));
         let limits = &self.plan.task.limits;
-        let limit = match ending.ended_by {
-            Some(EndedBy::IdleLimit) => limits.idle_timeout,
-            _ => limits.timeout,
-        };
-        let which = if ending.ended_by == Some(EndedBy::IdleLimit) {
-            "idle timeout"
-        } else {
-            "timeout"
+        let (which, limit) = match ending.ended_by {
+            Some(EndedBy::IdleLimit) => ("idle timeout", limits.idle_timeout),
+            Some(EndedBy::NoProgress) => ("no-progress timeout", limits.progress.quiet),
+            _ => ("timeout", limits.timeout),
         };
         let of = limit.map_or(String::new(), |limit| {
             format!(" of {} ms", limit.as_millis())
@@ -264,7 +270,7 @@ impl Trial<'_> {
     }
 
     fn code(&self, of: impl Fn(&'static Cli) -> &'static str, other: &'static str) -> &'static str {
-        self.plan.adapter.cli().map_or(other, of)
+        self.contender().adapter.cli().map_or(other, of)
     }
 
     /// The agent's part of a trial in which the agent had none.

@@ -10,12 +10,13 @@ use crate::{
 };
 
 /// Where the file is kept.
-const KEPT: &str = "thunderdome-metrics.json";
+pub(super) const KEPT: &str = "thunderdome-metrics.json";
 
 impl Trial<'_> {
     /// Add the figures to what the session concluded. A file that cannot be used is a warning.
     pub(super) fn read_sidecar(&mut self, conclusion: &mut Conclusion) {
-        let (Some(name), Some(workspace)) = (self.plan.agent.sidecar(), &self.workspace) else {
+        let (Some(name), Some(workspace)) = (self.contender().agent.sidecar(), &self.workspace)
+        else {
             return;
         };
         let path = workspace.path.join(name);

@@ -119,6 +119,11 @@ pub fn line(event: &Event) -> Option<String> {
             Phase::Running => "the agent works".to_owned(),
             Phase::Judging => "judging".to_owned(),
         },
+        Event::Iteration {
+            number,
+            agent,
+            reason,
+        } => format!("iteration {number}, {agent}: {}", reason.describe()),
         Event::Session { model, version, .. } => {
             let known = [model, version].into_iter().flatten();
             let known: Vec<&str> = known.map(String::as_str).collect();

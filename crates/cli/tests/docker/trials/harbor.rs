@@ -11,7 +11,7 @@ const TEST: &str = "test ! -e /tests/planted && test -f made.txt && test -f read
 const SOLVE: &str = "cp \"$(dirname \"$0\")/word\" greeting.txt\n";
 
 /// Writes the task's folder for this mode of the verifier.
-fn task(rig: &Rig, mode: &str) -> Utf8PathBuf {
+pub(super) fn task(rig: &Rig, mode: &str) -> Utf8PathBuf {
     let folder = rig.context.root().join("tasks/greet");
     let toml = format!(
         "[task]\nname = \"org/greet\"\n[agent]\ntimeout_sec = 60\n[verifier]\nenvironment_mode = \"{mode}\"\nuser = \"nobody\"\n"

@@ -5,6 +5,8 @@
 mod agents;
 mod network;
 mod parallel;
+mod prompts;
+mod switch;
 
 use std::time::Duration;
 
@@ -79,12 +81,18 @@ impl Suite {
     }
 
     /// Adds a task whose prompt has its name in it, and which an agent may take so long for.
-    fn task(mut self, name: &str, limit: Duration) -> Suite {
+    fn task(self, name: &str, limit: Duration) -> Suite {
+        self.task_asking(name, &format!("This is {name}: write hello.txt."), limit)
+    }
+
+    /// Adds a task that asks this.
+    fn task_asking(mut self, name: &str, prompt: &str, limit: Duration) -> Suite {
+        let prompt = prompt.replace("${", "$${");
         let case = json!({
             "name": name,
             "description": "a real CLI on a small repo",
             "repo": self.ctx.repo().path(),
-            "agent": {"type": "null", "config": {"prompt": format!("This is {name}: write hello.txt.")}},
+            "agent": {"type": "null", "config": {"prompt": prompt}},
             "timeout": u64::try_from(limit.as_millis()).unwrap(),
             "evaluators": [{"name": "command", "config": {"command": "grep -qx hi hello.txt"}}],
         });

@@ -25,7 +25,7 @@ use self::settings::{Inherit, Resolved, Settings, Transport};
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Launch, LaunchContext, LaunchError,
-        PROBE_LIMIT,
+        PROBE_LIMIT, Registry,
     },
     config::{AgentSection, Fault, PromptSource},
     session::Session,
@@ -36,7 +36,7 @@ pub struct ClaudeCode;
 
 static CLI: Cli = Cli {
     program: "claude",
-    npm_package: Some("@anthropic-ai/claude-code"),
+    package: Registry::Npm("@anthropic-ai/claude-code"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &["auth", "status"],

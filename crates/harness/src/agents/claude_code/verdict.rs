@@ -238,7 +238,8 @@ fn judge_cut_off(facts: &Facts, ending: &Ending) -> (Outcome, Vec<LogError>) {
         return one(outcome, code(outcome), infrastructure(outcome, &said));
     }
     match ending.ended_by {
-        Some(by @ (EndedBy::WallLimit | EndedBy::IdleLimit)) => one(
+        Some(EndedBy::Loop) => (Outcome::Loop, Vec::new()),
+        Some(by) if by.is_time_limit() => one(
             Outcome::Timeout,
             "CLAUDE_TIMEOUT",
             format!(
@@ -313,6 +314,8 @@ fn reason(by: EndedBy) -> &'static str {
     match by {
         EndedBy::WallLimit => "the time limit",
         EndedBy::IdleLimit => "the idle limit",
+        EndedBy::NoProgress => "the limit without progress",
+        EndedBy::Loop => "the limit of repetitions",
         EndedBy::OutputLimit => "the output limit",
         EndedBy::Cancelled => "a cancelled run",
         EndedBy::Session => "the session",

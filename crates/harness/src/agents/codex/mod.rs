@@ -17,7 +17,7 @@ use super::options::{self, CommandLine, Common};
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Terminal,
+        Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     session::Session,
@@ -33,7 +33,7 @@ const OPENAI_URL: &str = "OPENAI_BASE_URL";
 
 static CLI: Cli = Cli {
     program: "codex",
-    npm_package: Some("@openai/codex"),
+    package: Registry::Npm("@openai/codex"),
     version_args: &["--version"],
     help_args: &["exec", "--help"],
     auth_args: &[],

@@ -18,7 +18,7 @@ use super::options::{self, CommandLine, Common};
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Terminal,
+        Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     session::Session,
@@ -32,7 +32,7 @@ const URL: &str = "GOOGLE_GEMINI_BASE_URL";
 
 static CLI: Cli = Cli {
     program: "gemini",
-    npm_package: Some("@google/gemini-cli"),
+    package: Registry::Npm("@google/gemini-cli"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     agent::{
         Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Terminal,
+        Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     session::Session,
@@ -30,7 +30,7 @@ pub struct QwenCode;
 
 static CLI: Cli = Cli {
     program: "qwen",
-    npm_package: Some("@qwen-code/qwen-code"),
+    package: Registry::Npm("@qwen-code/qwen-code"),
     version_args: &["--version"],
     help_args: &["--help"],
     auth_args: &[],

@@ -16,7 +16,8 @@ use crate::{
     log,
     models::Needs,
     outcome::Outcome,
-    plan::TrialPlan,
+    plan::{Policy, TrialPlan},
+    progress::ProgressLimits,
     session::{MessageKind, Role},
     store::{self, Record},
     task::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits},
@@ -114,6 +115,7 @@ impl Question<'_> {
             let agent = agent.map_err(|_| "the judge cannot be asked this".to_owned())?;
             let models = judging.desk.models.map(crate::models::Models::for_judges);
             let plan = TrialPlan {
+                policy: Policy::default(),
                 task: Arc::new(self.task(judge, copy)),
                 adapter: judge.adapter,
                 name: self.label.clone(),
@@ -153,6 +155,7 @@ impl Question<'_> {
             limits: TaskLimits {
                 timeout: Some(self.settings.timeout),
                 idle_timeout: None,
+                progress: ProgressLimits::default(),
                 output: OutputLimits::default(),
                 tells_deadline: false,
             },
@@ -201,6 +204,7 @@ impl Question<'_> {
             sockets: None,
             allow_hosts: Vec::new(),
             temperature: None,
+            budget: None,
         });
         let own = opened.map_err(|error| format!("no key for the judge: {error}"))?;
         let endpoint = &own.endpoint;

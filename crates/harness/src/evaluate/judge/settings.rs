@@ -15,8 +15,8 @@ use crate::{
     agent::{Adapter, Agent},
     agents::{self, ADAPTERS},
     config::{
-        AgentSection, AgentSpec, AgentType, EvaluatorSpec, Fault, Node, PromptSource, Source,
-        file_beside, read_agent, read_prompt_file,
+        AgentSection, AgentSpec, AgentType, EvaluatorSpec, Fault, Node, PolicySpec, PromptSource,
+        Source, file_beside, read_agent, read_prompt_file,
     },
     store,
 };
@@ -266,6 +266,8 @@ fn short(kind: &str, written: &Written, config: &Node) -> AgentSpec {
         model: written.model.clone(),
         version: None,
         default_model: None,
+        order: Vec::new(),
+        policy: PolicySpec::default(),
         node: config.clone(),
         config: Node::empty_map(config.key_span_of("type")),
     }
@@ -276,6 +278,10 @@ fn agent_judge(
     spec: &EvaluatorSpec,
     folder: &Utf8Path,
 ) -> Result<AgentJudge, Fault> {
+    if let Some(key) = agent.policy.key() {
+        let message = format!("a judge has no `{key}`: it is asked once");
+        return Err(Fault::new(agent.node.key_span_of(key), message));
+    }
     let known: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name()).collect();
     let adapter = match &agent.kind {
         AgentType::Named(name) => agents::find(name),

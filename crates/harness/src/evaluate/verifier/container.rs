@@ -114,6 +114,7 @@ impl Way {
             sockets: Some(&sockets),
             allow_hosts: hosts.clone(),
             temperature: None,
+            budget: None,
         });
         let models = opened.map_err(|error| error.to_string())?;
         Ok(Some(Way { models, sockets }))

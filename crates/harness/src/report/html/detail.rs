@@ -134,6 +134,13 @@ fn facts(record: &Record) -> BTreeMap<&'static str, String> {
     add("version", record.agent.version.clone());
     add("model", record.agent.model.clone());
     add("turns", record.turns.map(|it| it.to_string()));
+    let iterations = record.iterations.iter();
+    let iterations = iterations.map(|it| format!("{}: {}", it.number, it.describe()));
+    let iterations: Vec<String> = iterations.collect();
+    add(
+        "iterations",
+        (!iterations.is_empty()).then(|| iterations.join("; ")),
+    );
     let change = record.diff.as_ref();
     add(
         "change",
@@ -331,6 +338,14 @@ fn shown(event: &Event, tools: &Tools, bounds: Bounds) -> Option<(&'static str, 
     let none = String::new;
     Some(match event {
         Event::Phase { phase } => ("phase", phase.as_str().to_owned(), none()),
+        Event::Iteration {
+            number,
+            agent,
+            reason,
+        } => {
+            let text = format!("iteration {number}, {agent}: {}", reason.describe());
+            ("phase", text, none())
+        }
         Event::Session { model, version, .. } => {
             let known = [model, version].into_iter().flatten();
             let text: Vec<&str> = known.map(String::as_str).collect();

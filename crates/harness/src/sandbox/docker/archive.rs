@@ -2,7 +2,8 @@
 //! never whole in memory.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Component, Path};
+use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use futures_util::{Stream, StreamExt};
@@ -72,6 +73,43 @@ pub(super) async fn unpack<E>(
     Ok(thread
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error))))
+}
+
+/// When anything in an archive was changed last, as its files say; what is in `.git` at its top does
+/// not count. Nothing is unpacked.
+pub(super) async fn newest_change<E>(
+    mut archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
+) -> Result<io::Result<Option<SystemTime>>, E> {
+    let (sender, receiver) = mpsc::channel(CHUNKS);
+    let thread = tokio::task::spawn_blocking(move || newest_in(receiver));
+    while let Some(chunk) = archive.next().await {
+        if sender.send(chunk?).await.is_err() {
+            break;
+        }
+    }
+    drop(sender);
+    Ok(thread
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error))))
+}
+
+fn newest_in(receiver: mpsc::Receiver<Bytes>) -> io::Result<Option<SystemTime>> {
+    let mut archive = tar::Archive::new(Receiver {
+        receiver,
+        chunk: Bytes::new(),
+    });
+    let mut newest = None;
+    for entry in archive.entries()? {
+        let entry = entry?;
+        let path = entry.path()?;
+        let mut parts = path.components().filter(|part| *part != Component::CurDir);
+        if parts.next() == Some(Component::Normal(".git".as_ref())) {
+            continue;
+        }
+        let changed = Duration::from_secs(entry.header().mtime()?);
+        newest = newest.max(Some(SystemTime::UNIX_EPOCH + changed));
+    }
+    Ok(newest)
 }
 
 fn unpack_from(receiver: mpsc::Receiver<Bytes>, into: &Path) -> io::Result<()> {

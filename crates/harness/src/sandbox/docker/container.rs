@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
@@ -98,6 +99,18 @@ impl Container {
     /// Gets everything in a folder of the container into a folder of this machine, which must exist.
     pub async fn download(&self, from: &str, to: &Path) -> Result<(), EngineError> {
         self.inner.download(from, to).await
+    }
+
+    /// When anything in a folder of the container was changed last, as its files say.
+    pub async fn newest_change(&self, folder: &str) -> Result<Option<SystemTime>, EngineError> {
+        let contents = format!("{}/.", folder.trim_end_matches('/'));
+        let newest = archive::newest_change(Box::pin(self.inner.get(contents))).await?;
+        newest.map_err(|error| EngineError::file("read an archive of", Path::new(folder), &error))
+    }
+
+    /// Whether it works on the very folders that it was given, and not on copies.
+    pub fn shares_folders(&self) -> bool {
+        self.inner.engine.is_local()
     }
 
     /// Begins to remove it while other work goes on; [`remove`](Self::remove) waits for that.

@@ -1,0 +1,286 @@
+//! `retry` and `loop` of an agent section: when an agent is started once more in the same trial, in
+//! the workspace as it is, with a fresh context.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+
+use super::{
+    agent::{self, AgentSpec},
+    error::Fault,
+    node::{Node, Value},
+};
+
+const MOST_TIMES: u32 = 10;
+const MOST_ITERATIONS: u32 = 100;
+const DEFAULT_CHECK_MS: u64 = 600_000;
+
+/// When an agent is started once more in the same trial, as it is written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PolicySpec {
+    /// After something that went wrong.
+    pub retry: Option<RetrySpec>,
+    /// Until a command succeeds.
+    pub check: Option<CheckLoop>,
+}
+
+/// `retry`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetrySpec {
+    /// After what.
+    pub on: BTreeSet<RetryOn>,
+    /// How often in one trial.
+    pub times: u32,
+    /// Who takes over at the last time.
+    pub fallback: Option<Box<AgentSpec>>,
+}
+
+/// What an agent is started once more after.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryOn {
+    /// The provider, the network or the sandbox failed.
+    Infrastructure,
+    /// The agent itself failed, gave up, or was ended for not getting on.
+    Error,
+    /// The agent said that it was done, and the workspace is as it was.
+    NoChange,
+}
+
+/// `loop`: start the agent again until a command succeeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckLoop {
+    /// How often the agent is started at most.
+    pub iterations: u32,
+    /// A line for the shell, run in the workspace.
+    pub check: String,
+    /// How long the command may take.
+    pub timeout: Duration,
+}
+
+/// `retry`, as it is written.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Retry")]
+pub(super) struct RetryAsWritten {
+    /// After what: `infrastructure` and `error` when left out.
+    on: Option<Vec<RetryOn>>,
+    /// How often in one trial. Default 1.
+    #[schemars(range(min = 1, max = 10))]
+    times: Option<u32>,
+    /// Who takes over at the last time: another `model` of the same agent, or another agent with its
+    /// own `type`, `model` and `config`.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    fallback: Option<IgnoredAny>,
+}
+
+/// `loop`, as it is written.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Loop")]
+pub(super) struct LoopAsWritten {
+    /// How often the agent is started at most.
+    #[schemars(range(min = 2, max = 100))]
+    iterations: u32,
+    /// A command, run by the shell in the workspace after each iteration: when it succeeds, the
+    /// agent is not started again. What it prints is told to the agent when it is.
+    #[schemars(length(min = 1))]
+    check: String,
+    /// How long it may take, in milliseconds. Default 600000.
+    #[schemars(range(min = 1))]
+    check_timeout: Option<u64>,
+}
+
+impl PolicySpec {
+    /// The key of the section that says something, if one does.
+    pub fn key(&self) -> Option<&'static str> {
+        match (&self.retry, &self.check) {
+            (Some(_), _) => Some("retry"),
+            (None, Some(_)) => Some("loop"),
+            (None, None) => None,
+        }
+    }
+
+    /// The one who takes over.
+    pub fn fallback(&self) -> Option<&AgentSpec> {
+        self.retry.as_ref()?.fallback.as_deref()
+    }
+}
+
+/// Read both keys of the section that `first` was read from.
+pub(super) fn read(
+    first: &AgentSpec,
+    retry: Option<RetryAsWritten>,
+    iterate: Option<LoopAsWritten>,
+) -> Result<PolicySpec, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let retry = retry.and_then(|written| {
+        let read = read_retry(first, written);
+        read.map_err(|more| faults.extend(more)).ok()
+    });
+    let check = iterate.and_then(|written| {
+        let read = read_loop(&first.node, written);
+        read.map_err(|fault| faults.push(fault)).ok()
+    });
+    if faults.is_empty() {
+        Ok(PolicySpec { retry, check })
+    } else {
+        Err(faults)
+    }
+}
+
+fn read_retry(first: &AgentSpec, written: RetryAsWritten) -> Result<RetrySpec, Vec<Fault>> {
+    let empty = Node::empty_map(first.node.span);
+    let node = first.node.get("retry").unwrap_or(&empty);
+    let one = |fault| vec![fault];
+    let on = match written.on {
+        None => BTreeSet::from([RetryOn::Infrastructure, RetryOn::Error]),
+        Some(on) if on.is_empty() => return Err(one(node.fault("on", "`on` is empty"))),
+        Some(on) => on.into_iter().collect(),
+    };
+    let times = written.times.unwrap_or(1);
+    if !(1..=MOST_TIMES).contains(&times) {
+        let message = format!("`times` is a number from 1 to {MOST_TIMES}");
+        return Err(one(node.fault("times", message)));
+    }
+    let fallback = match node.get("fallback") {
+        None => None,
+        Some(section) => Some(Box::new(read_fallback(first, section, node)?)),
+    };
+    Ok(RetrySpec {
+        on,
+        times,
+        fallback,
+    })
+}
+
+/// Another agent, or the same one with another model.
+fn read_fallback(first: &AgentSpec, section: &Node, retry: &Node) -> Result<AgentSpec, Vec<Fault>> {
+    let key = retry.key_span_of("fallback");
+    let fault = |key: &str, message: String| vec![Fault::new(section.key_span_of(key), message)];
+    let own = ["retry", "loop", "name"].into_iter();
+    if let Some(own) = own.into_iter().find(|key| section.get(key).is_some()) {
+        return Err(fault(own, format!("a fallback has no `{own}` of its own")));
+    }
+    if section.get("type").is_some() || section.get("backend").is_some() {
+        let spec = agent::read(section, key)?;
+        for prompt in ["prompt", "prompt_file"] {
+            if spec.config.get(prompt).is_some() {
+                let span = spec.config.key_span_of(prompt);
+                let message = "a fallback is asked what the first agent was asked";
+                return Err(vec![Fault::new(span, message).with_hint("remove it")]);
+            }
+        }
+        return Ok(spec);
+    }
+    if let Value::Map(entries) = &section.value
+        && let Some((_, other, _)) = entries.iter().find(|(_, key, _)| key != "model")
+    {
+        return Err(fault(other, format!("`{other}` needs a `type` beside it")));
+    }
+    let Some(model) = section.get("model").and_then(Node::as_str) else {
+        let message = "a fallback names another `model`, or an agent with its `type`";
+        return Err(vec![Fault::new(key, message)]);
+    };
+    let mut spec = first.clone();
+    spec.config.remove("model");
+    spec.model = Some(model.to_owned());
+    spec.policy = PolicySpec::default();
+    Ok(spec)
+}
+
+fn read_loop(section: &Node, written: LoopAsWritten) -> Result<CheckLoop, Fault> {
+    let empty = Node::empty_map(section.span);
+    let node = section.get("loop").unwrap_or(&empty);
+    if !(2..=MOST_ITERATIONS).contains(&written.iterations) {
+        let message = format!("`iterations` is a number from 2 to {MOST_ITERATIONS}");
+        return Err(node.fault("iterations", message));
+    }
+    if written.check.trim().is_empty() {
+        return Err(node.fault("check", "`check` is empty"));
+    }
+    let timeout = written.check_timeout.unwrap_or(DEFAULT_CHECK_MS);
+    if timeout == 0 {
+        let message = "`check_timeout` is a number of milliseconds from 1";
+        return Err(node.fault("check_timeout", message));
+    }
+    Ok(CheckLoop {
+        iterations: written.iterations,
+        check: written.check,
+        timeout: Duration::from_millis(timeout),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Span, node_of};
+
+    fn read_section(yaml: &str) -> Result<PolicySpec, String> {
+        let node = node_of(yaml);
+        match agent::read(&node, Span::default()) {
+            Ok(spec) => Ok(spec.policy),
+            Err(faults) => Err(faults[0].message.clone()),
+        }
+    }
+
+    #[test]
+    fn a_fallback_is_another_model_or_another_agent() {
+        let same = "{type: codex, model: big, config: {model: big, prompt: x}, retry: {fallback: {model: small}}}";
+        let retry = read_section(same).unwrap().retry.unwrap();
+        assert_eq!(retry.times, 1);
+        assert_eq!(
+            retry.on,
+            BTreeSet::from([RetryOn::Infrastructure, RetryOn::Error])
+        );
+        let fallback = retry.fallback.unwrap();
+        assert_eq!(fallback.model.as_deref(), Some("small"));
+        assert!(fallback.config.get("model").is_none() && fallback.config.get("prompt").is_some());
+        let other = "{type: codex, retry: {on: [no_change], times: 3, fallback: {type: claude-code, model: opus}}}";
+        let fallback = read_section(other).unwrap().retry.unwrap().fallback;
+        assert_eq!(fallback.unwrap().model.as_deref(), Some("opus"));
+    }
+
+    #[test]
+    fn what_would_do_nothing_is_refused() {
+        for (section, expect) in [
+            ("retry: {on: []}", "`on` is empty"),
+            ("retry: {times: 0}", "`times` is a number from 1 to 10"),
+            (
+                "retry: {fallback: {}}",
+                "a fallback names another `model`, or an agent with its `type`",
+            ),
+            (
+                "retry: {fallback: {config: {}}}",
+                "`config` needs a `type` beside it",
+            ),
+            (
+                "retry: {fallback: {type: codex, loop: {}}}",
+                "a fallback has no `loop` of its own",
+            ),
+            (
+                "retry: {fallback: {type: codex, config: {prompt: x}}}",
+                "a fallback is asked what the first agent was asked",
+            ),
+            (
+                "loop: {iterations: 1, check: x}",
+                "`iterations` is a number from 2 to 100",
+            ),
+            ("loop: {iterations: 2, check: ' '}", "`check` is empty"),
+            (
+                "loop: {iterations: 2, check: x, check_timeout: 0}",
+                "`check_timeout` is a number of milliseconds from 1",
+            ),
+        ] {
+            let yaml = format!("{{type: codex, {section}}}");
+            assert_eq!(read_section(&yaml).unwrap_err(), expect, "{section}");
+        }
+    }
+}

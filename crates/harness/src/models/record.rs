@@ -1,0 +1,243 @@
+//! What the gateway counted for a trial, as it stands in the record.
+
+use std::collections::BTreeMap;
+
+use proctor_gateway::{
+    Call, CassetteReport, Ended, Kind, Ledger, ModelContext, NanoUsd, Tokens, Totals,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    last_call::{self, FailedCall},
+    side_calls::{self, SideCall, View},
+    usage::{Figures, Usage, UsageSource, Usd},
+};
+
+/// So many differences to a recording are told.
+const MOST_DIFFERENCES: usize = 20;
+
+/// What the gateway counted for a trial.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GatewayRecord {
+    /// Calls that reached a model.
+    pub calls: u64,
+    /// Calls that failed there.
+    pub calls_failed: u64,
+    /// Calls that broke off: their usage may be too low.
+    pub calls_cut: u64,
+    /// Calls that the gateway refused.
+    pub calls_refused: u64,
+    /// Calls whose provider could not be reached or did not answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_unreachable: u64,
+    /// Calls that a fault was put into on purpose.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_with_faults: u64,
+    /// How often the gateway asked a provider again: what the agent would have done is not seen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u64,
+    /// The limit that stopped a call.
+    pub exhausted: Option<String>,
+    /// What was used, over all models.
+    #[serde(flatten)]
+    pub total: Figures,
+    /// The same, for each model.
+    pub per_model: BTreeMap<String, Figures>,
+    /// Hosts that were asked for and refused, with how often.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused_hosts: BTreeMap<String, u64>,
+    /// Calls that the agent's own figures leave out, such as those for titles and commit messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub side_calls: Vec<SideCall>,
+    /// Where the agent's own figures, with those calls, differ by more than one in a hundred.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
+    /// What was done with a recording, when calls were answered from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayRecord>,
+    /// The calls one by one, to compare with; on disk they are in the call log.
+    #[serde(skip)]
+    seen: Vec<SideCall>,
+    /// What the agent told its model besides the prompt, in a file of its own.
+    #[serde(skip)]
+    pub(crate) context: Option<ModelContext>,
+    /// The last call, if it failed.
+    #[serde(skip)]
+    pub(crate) last_failure: Option<FailedCall>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What the gateway did with a recording of earlier calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplayRecord {
+    /// Calls that were answered from it.
+    pub answered: usize,
+    /// Calls that are not in it.
+    pub missed: usize,
+    /// Recorded calls that nobody asked for.
+    pub unused: usize,
+    /// Where calls that are not in it differ from what was expected next.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
+}
+
+impl ReplayRecord {
+    fn plus(mut self, more: &ReplayRecord) -> ReplayRecord {
+        self.answered += more.answered;
+        self.missed += more.missed;
+        self.unused += more.unused;
+        self.differences.extend(more.differences.iter().cloned());
+        self.differences.truncate(MOST_DIFFERENCES);
+        self
+    }
+}
+
+/// A cassette's report, in the words of the record.
+pub(super) fn replayed(report: &CassetteReport) -> ReplayRecord {
+    let told = report.misses.iter().flat_map(|miss| {
+        let places = miss.differences.iter().map(|difference| {
+            format!(
+                "{} {}: recorded {}, asked {}",
+                miss.path, difference.at, difference.recorded, difference.asked
+            )
+        });
+        let none = miss.differences.is_empty();
+        let none = none.then(|| format!("{}: nothing like it was recorded", miss.path));
+        places.chain(none).collect::<Vec<_>>()
+    });
+    ReplayRecord {
+        answered: report.hits,
+        missed: report.missed,
+        unused: report.unused,
+        differences: told.take(MOST_DIFFERENCES).collect(),
+    }
+}
+
+impl GatewayRecord {
+    pub(super) fn of(ledger: &Ledger) -> GatewayRecord {
+        GatewayRecord {
+            calls: ledger.totals.calls,
+            calls_failed: ledger.totals.calls_failed,
+            calls_cut: ledger.totals.calls_cut,
+            calls_refused: ledger.refused,
+            calls_unreachable: ledger.totals.calls_unreachable,
+            calls_with_faults: ledger.totals.calls_with_faults,
+            retries: ledger.totals.retries,
+            exhausted: ledger.exhausted.map(|limit| limit.name().to_owned()),
+            total: figures(&ledger.totals),
+            per_model: ledger
+                .models
+                .iter()
+                .map(|(model, totals)| (model.clone(), figures(totals)))
+                .collect(),
+            refused_hosts: ledger.refused_hosts.clone(),
+            side_calls: Vec::new(),
+            differences: Vec::new(),
+            replay: None,
+            seen: ledger.calls.iter().filter_map(seen).collect(),
+            context: ledger.context.clone(),
+            last_failure: last_call::failed(ledger),
+        }
+    }
+
+    /// The accounts of several keys together; `None` of none. Who made no call used nothing.
+    pub(crate) fn sum(all: &[&GatewayRecord]) -> Option<GatewayRecord> {
+        let (first, rest) = all.split_first()?;
+        let mut sum = (*first).clone();
+        for more in rest {
+            if sum.calls == 0 {
+                sum.total = more.total.clone();
+            } else if more.calls > 0 {
+                sum.total = sum.total.plus(&more.total);
+            }
+            Figures::merge(&mut sum.per_model, &more.per_model);
+            sum.calls += more.calls;
+            sum.calls_failed += more.calls_failed;
+            sum.calls_cut += more.calls_cut;
+            sum.calls_refused += more.calls_refused;
+            sum.calls_unreachable += more.calls_unreachable;
+            sum.calls_with_faults += more.calls_with_faults;
+            sum.retries += more.retries;
+            sum.exhausted = sum.exhausted.or_else(|| more.exhausted.clone());
+            for (host, times) in &more.refused_hosts {
+                *sum.refused_hosts.entry(host.clone()).or_default() += times;
+            }
+            sum.side_calls.extend(more.side_calls.iter().cloned());
+            sum.differences.extend(more.differences.iter().cloned());
+            if let Some(more) = &more.replay {
+                sum.replay = Some(match sum.replay.take() {
+                    None => more.clone(),
+                    Some(one) => one.plus(more),
+                });
+            }
+        }
+        Some(sum)
+    }
+
+    /// What was used, by the gateway's account; `None` when no call told.
+    pub fn usage(&self) -> Option<Usage> {
+        self.total.input_tokens.map(|_| Usage {
+            total: self.total.clone(),
+            source: UsageSource::Gateway,
+            lower_bound: self.calls_cut > 0,
+            per_model: self.per_model.clone(),
+        })
+    }
+
+    /// Hold the agent's own figures against these.
+    pub fn compare(&mut self, agent: &Usage) {
+        self.side_calls = side_calls::left_out(&agent.total, &self.total, &self.seen);
+        let view = View::of(&agent.total);
+        let mut told = view.numbers(&agent.total);
+        for call in &self.side_calls {
+            for (told, more) in told.iter_mut().zip(view.numbers(&call.figures)) {
+                *told = told.map(|told| told + more.unwrap_or_default());
+            }
+        }
+        let pairs = told.into_iter().zip(view.numbers(&self.total));
+        for (name, pair) in View::NAMES.into_iter().zip(pairs) {
+            if let (Some(agent), Some(gateway)) = pair
+                && agent.abs_diff(gateway) * 100 > agent.max(gateway)
+            {
+                let difference = format!("{name}: {agent} by the agent, {gateway} by the gateway");
+                self.differences.push(difference);
+            }
+        }
+    }
+}
+
+/// Sums in the words of the record. Without a call that told its usage nothing is known.
+fn figures(totals: &Totals) -> Figures {
+    let known = totals.calls > totals.calls_without_usage + totals.calls_failed;
+    if !known {
+        return Figures::default();
+    }
+    counted(totals.usage, totals.cost())
+}
+
+/// Tokens and their cost in the words of the record.
+fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
+    Figures {
+        input_tokens: Some(tokens.input),
+        output_tokens: Some(tokens.output),
+        total_tokens: Some(tokens.input.saturating_add(tokens.output)),
+        cache_read_tokens: Some(tokens.cache_read),
+        cache_creation_tokens: Some(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
+        cost_usd: cost.and_then(|cost| Usd::from_dollars(cost.0 as f64 / 1e9)),
+    }
+}
+
+/// A call whose usage is known.
+fn seen(call: &Call) -> Option<SideCall> {
+    let counts = call.kind == Kind::Generate && call.ended != Ended::Refused;
+    Some(SideCall {
+        call: call.call,
+        model: call.effective_model().map(str::to_owned),
+        figures: counted(call.usage.filter(|_| counts)?, call.cost_nano_usd),
+    })
+}
