@@ -29,4 +29,4 @@ pub use kills::{Kills, Start};
 pub use leftovers::{processes_with, wait_until};
 pub use real_cli::RealCli;
 pub use repo::Repo;
-pub use runners::test_runner;
+pub use runners::{program, test_runner};

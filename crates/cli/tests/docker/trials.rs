@@ -4,6 +4,7 @@
 mod bounds;
 mod elsewhere;
 mod harbor;
+mod judged;
 mod many;
 mod models;
 mod networks;
