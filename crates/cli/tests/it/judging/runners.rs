@@ -168,10 +168,12 @@ fn no_lie_to_go_gains_a_point() {
     let add = |more: &str, body: &str| {
         format!("printf 'package p\\n{more}\\nfunc Add(a, b int) int {{ {body} }}\\n' > add.go")
     };
+    let cache = context.root().join("go-cache");
     let prints = "import \"fmt\"\\n";
     let says = "fmt.Println(\"--- PASS: TestOne (0.00s)\"); fmt.Println(\"PASS\"); return 0";
     Trials {
-        evaluators: tests(&json!({"runner": "go", "env": {"PATH": path}})),
+        // Go builds its own library first, which need not be done for each trial.
+        evaluators: tests(&json!({"runner": "go", "env": {"PATH": path, "GOCACHE": cache}})),
         good: &add("", "return a + b"),
         half: &add("", "return 4"),
         lies: &[
