@@ -75,7 +75,7 @@ mod tests {
         for length in [0, 1, 2, 33, 1000] {
             let items: Vec<usize> = (0..length).collect();
             let slow_at_first = |item: &usize| {
-                let wait = if item % 100 == 0 { 1 } else { 0 };
+                let wait = u64::from(item.is_multiple_of(100));
                 thread::sleep(std::time::Duration::from_millis(wait));
                 item * 2
             };

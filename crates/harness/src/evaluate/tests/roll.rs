@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Examiner, Results, Unread};
-use crate::{evaluate::slot::Slot, store::hex};
+use crate::{
+    evaluate::{reports::TestCase, slot::Slot},
+    store::hex,
+};
 
 /// The tests of the untouched task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +23,7 @@ impl Roll {
     fn of(results: &Results) -> Roll {
         match results {
             Results::Report(report) => Roll {
-                names: report.tests.iter().map(|test| test.full_name()).collect(),
+                names: report.tests.iter().map(TestCase::full_name).collect(),
                 total: report.counts().total(),
             },
             Results::Text(summary) => Roll {
