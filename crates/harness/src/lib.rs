@@ -20,6 +20,7 @@ mod git;
 mod glob;
 pub mod hook;
 pub mod host;
+mod in_order;
 mod last_call;
 pub mod litellm;
 pub mod log;

@@ -31,4 +31,4 @@ pub use leftovers::{processes_with, wait_until};
 pub use real_cli::RealCli;
 pub use real_pip::PipCli;
 pub use repo::Repo;
-pub use runners::test_runner;
+pub use runners::{program, test_runner};

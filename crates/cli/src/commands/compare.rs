@@ -36,10 +36,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     };
     let basis = basis(&args.basis);
     let pairs = report::pair_up(baseline.chosen(), candidate.chosen())?;
-    let comparisons: Vec<_> = pairs
-        .into_iter()
-        .map(|(one, other)| report::compare(one, other, basis))
-        .collect();
+    let comparisons = report::compare_all(&pairs, basis);
     let compared = Compared {
         rules: report::gate(&args.fail_on, &comparisons, basis.level),
         comparisons,

@@ -6,6 +6,7 @@ mod bounds;
 mod elsewhere;
 mod harbor;
 mod iterations;
+mod judged;
 mod many;
 mod models;
 mod networks;

@@ -399,7 +399,7 @@ fn a_score_that_could_not_be_made_is_refused() {
         (task(&json!({"green_weights": {}})), "`green_weights`"),
         (
             task(&json!({"greenfield": true, "green_weights": {"code_metrics": 1}})),
-            "`code_metrics` is not there yet",
+            "`code_metrics` is not measured",
         ),
         (
             task(&json!({"greenfield": true, "validation_tag": null})),

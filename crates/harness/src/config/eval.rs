@@ -10,12 +10,11 @@ use super::{
     error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     hooks::{self, HookAsWritten},
-    interpolate::Variables,
+    judged,
     node::{Node, Span},
     paths, repo,
     settings::Settings,
     source::Source,
-    testcase::read_evaluators,
 };
 use crate::{hook::Hooks, task::Reference};
 
@@ -81,23 +80,9 @@ pub fn load_eval(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedEval, ConfigError> {
-    let variables = Variables {
-        project: &settings.variables,
-        env,
-    };
-    let (source, root) = Source::read(path, &variables)?;
-    let source = Arc::new(source);
-    let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
-    let context = evaluator::Context {
-        source: &source,
-        folder: &folder,
-        variables: &variables,
-    };
-    match read(&root, directory, &context) {
-        Ok(read) => Ok(read),
-        Err(Refused::Here(faults)) => Err(source.error(faults)),
-        Err(Refused::InFile(error)) => Err(error),
-    }
+    judged::open(path, env, settings, |root, context| {
+        read(root, directory, context)
+    })
 }
 
 fn read(
@@ -144,7 +129,7 @@ fn read(
         faults.push(fault.with_hint("name a folder elsewhere: the directory is not touched"));
     }
     let hooks = hooks::read(root, context.folder, &mut faults);
-    let evaluators = read_evaluators(root, context, &mut faults)?;
+    let evaluators = judged::evaluators(root, context, &mut faults)?;
     match (directory, faults.is_empty()) {
         (Some(directory), true) => Ok(ResolvedEval {
             name: written.name,

@@ -10,6 +10,7 @@ mod execution;
 mod gateway;
 mod hooks;
 mod interpolate;
+mod judged;
 mod litellm;
 mod node;
 mod parse;

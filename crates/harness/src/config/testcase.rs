@@ -13,7 +13,7 @@ use super::{
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     execution::{self, GatewaySettings},
     hooks::{self, HookAsWritten},
-    interpolate::Variables,
+    judged,
     node::{Node, Value},
     paths,
     repo::{self, Repo},
@@ -176,30 +176,17 @@ pub fn load(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedCase, ConfigError> {
-    let variables = Variables {
-        project: &settings.variables,
-        env,
-    };
-    let (source, root) = Source::read(path, &variables)?;
-    let source = Arc::new(source);
-    if root.value == Value::Null {
-        let fault = Fault::new(root.span, "the file is empty")
-            .with_hint("`proctor init` writes a test case to start from");
-        return Err(source.error(vec![fault]));
-    }
-    let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
-    let context = evaluator::Context {
-        source: &source,
-        folder: &folder,
-        variables: &variables,
-    };
-    let mut parts = match read_parts(&root, &context) {
-        Ok(parts) => parts,
-        Err(Refused::Here(faults)) => return Err(source.error(faults)),
-        Err(Refused::InFile(error)) => return Err(error),
-    };
-    parts.agent.complete(settings);
-    Ok(resolve(parts, settings, folder, source))
+    judged::open(path, env, settings, |root, context| {
+        if root.value == Value::Null {
+            let fault = Fault::new(root.span, "the file is empty")
+                .with_hint("`proctor init` writes a test case to start from");
+            return Err(Refused::Here(vec![fault]));
+        }
+        let mut parts = read_parts(root, context)?;
+        parts.agent.complete(settings);
+        let source = Arc::clone(context.source);
+        Ok(resolve(parts, settings, context.folder.to_owned(), source))
+    })
 }
 
 /// What the file says, every part of it in order.
@@ -233,7 +220,7 @@ fn read_parts(root: &Node, context: &evaluator::Context<'_>) -> Result<Parts, Re
         }
     };
     let hooks = hooks::read(root, context.folder, &mut faults);
-    let evaluators = read_evaluators(root, context, &mut faults)?;
+    let evaluators = judged::evaluators(root, context, &mut faults)?;
     let gateway = root
         .get("gateway")
         .map(|node| execution::gateway_without_suite(node, context.folder))
@@ -312,31 +299,6 @@ fn resolve(
 /// Milliseconds as a limit; 0 is none.
 fn limit(ms: u64) -> Option<Duration> {
     (ms > 0).then(|| Duration::from_millis(ms))
-}
-
-/// The evaluators; faults of the list join `faults`, and a definition file counts only when
-/// there are none.
-pub(super) fn read_evaluators(
-    root: &Node,
-    context: &evaluator::Context<'_>,
-    faults: &mut Vec<Fault>,
-) -> Result<Vec<EvaluatorSpec>, Refused> {
-    let items = match root.get("evaluators").map(|node| &node.value) {
-        Some(Value::List(items)) => items.as_slice(),
-        // Left out or no list at all: reading the whole test case says so.
-        _ => return Ok(Vec::new()),
-    };
-    if items.is_empty() {
-        let fault = root.fault("evaluators", "`evaluators` is empty");
-        faults.push(fault.with_hint("name at least one, such as `- git-diff`"));
-    }
-    match evaluator::read(items, context) {
-        Ok(evaluators) => return Ok(evaluators),
-        Err(Refused::Here(more)) => faults.extend(more),
-        Err(Refused::InFile(error)) if faults.is_empty() => return Err(Refused::InFile(error)),
-        Err(Refused::InFile(_)) => {}
-    }
-    Ok(Vec::new())
 }
 
 /// Limits of single values, and values that depend on each other.

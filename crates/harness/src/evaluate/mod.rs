@@ -12,6 +12,7 @@ mod protect;
 pub mod reports;
 pub mod reward;
 pub(crate) mod shell;
+mod slot;
 mod static_check;
 mod tests;
 mod trajectory;
@@ -19,6 +20,7 @@ mod verifier;
 mod words;
 
 pub(crate) use git_diff::Size;
+pub(crate) use protect::Protect;
 pub(crate) use verifier::{copy_without_ignored, make_executable};
 
 use std::{
@@ -384,7 +386,7 @@ impl Evaluator {
 
     /// A command of a repo's task, under the key that it is written under.
     pub(crate) fn of_repo_command(name: &str, command: &RepoCommand<'_>) -> Evaluator {
-        let kind = match command.judges_by {
+        let kind = match &command.judges_by {
             JudgesBy::ExitCode => {
                 let mut settings = command::Settings::of_line(command.line, command.timeout);
                 command.set_up(&mut settings.setup);
@@ -394,6 +396,19 @@ impl Evaluator {
                 let mut settings = static_check::Settings::of_line(command.line, command.timeout);
                 command.set_up(&mut settings.setup);
                 Kind::StaticCheck(Box::new(settings))
+            }
+            JudgesBy::Tests(protect) => {
+                let unread = tests::Unread::ExitCode;
+                let mut settings = tests::Settings::of_line(command.line, command.timeout, unread);
+                command.set_up(&mut settings.setup);
+                settings.setup.protect = protect.clone();
+                Kind::Tests(Box::new(settings))
+            }
+            JudgesBy::OwnTests => {
+                let unread = tests::Unread::ExitCodeOfOwnTests;
+                let mut settings = tests::Settings::of_line(command.line, command.timeout, unread);
+                command.set_up(&mut settings.setup);
+                Kind::Tests(Box::new(settings))
             }
         };
         Evaluator {
@@ -408,6 +423,7 @@ impl Evaluator {
         let setup = match &self.kind {
             Kind::Command(settings) => &settings.setup,
             Kind::StaticCheck(settings) => &settings.setup,
+            Kind::Tests(settings) => &settings.setup,
             _ => return None,
         };
         setup.image.as_deref()
@@ -530,12 +546,16 @@ pub(crate) struct RepoCommand<'a> {
 }
 
 /// What of a command decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum JudgesBy {
     /// Its exit code.
     ExitCode,
     /// What it finds beyond what it finds in the base.
     NewFindings,
+    /// Test results, with these files as the task has them; the exit code of what is no known runner.
+    Tests(Protect),
+    /// The same of tests that the work brings itself.
+    OwnTests,
 }
 
 impl RepoCommand<'_> {

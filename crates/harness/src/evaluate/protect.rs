@@ -85,7 +85,7 @@ const LINTERS: [&str; 24] = [
 
 /// Which files.
 #[derive(Clone, Debug)]
-pub(super) struct Protect {
+pub(crate) struct Protect {
     /// Also when the agent made them.
     always: GlobSet,
     /// When the task has them.
@@ -103,7 +103,7 @@ impl Default for Protect {
 
 impl Protect {
     /// Tests and the files that decide about them.
-    pub(super) fn tests() -> Protect {
+    pub(crate) fn tests() -> Protect {
         Protect {
             always: known(&TESTS),
             of_task: known(&MANIFESTS),
@@ -119,7 +119,7 @@ impl Protect {
     }
 
     /// As `protect` in `config` says; what is usual when it says nothing.
-    pub(super) fn read(
+    pub(crate) fn read(
         config: &Node,
         written: Option<&[String]>,
         usual: Protect,

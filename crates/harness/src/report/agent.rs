@@ -147,6 +147,13 @@ impl<'a> Row<'a> {
         agents.map(|own| Row::new(trials, own)).collect()
     }
 
+    /// One agent, by its number; `None` when it has no trial.
+    pub(super) fn of(trials: &'a Trials, agent: usize) -> Option<Row<'a>> {
+        let begin = trials.trials.partition_point(|it| it.agent < agent);
+        let end = trials.trials.partition_point(|it| it.agent <= agent);
+        (begin < end).then(|| Row::new(trials, &trials.trials[begin..end]))
+    }
+
     fn new(names: &'a Trials, trials: &'a [Trial]) -> Row<'a> {
         let agent = &names.agents[trials[0].agent];
         let task = |trial: &Trial| names.tasks[trial.task].name.clone();

@@ -1,14 +1,17 @@
 //! Two agents compared, metric by metric, on the tasks that both tried: what got better or worse,
 //! by how much, and how sure that is.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{
     agent::{Role, Row, cost, duration, tokens},
     model::Basis,
-    trials::{Trial, Trials},
+    trials::{TaskRow, Trial, Trials},
 };
 use crate::{
+    in_order::map_in_order,
     stats::{
         Comparison, Effect, Interval, Level, McNemar, Paired, Passes, Power, Scores, Told, Within,
         mcnemar, within_tasks,
@@ -160,6 +163,11 @@ pub struct Versus {
     pub notes: Vec<String>,
 }
 
+/// Compare each pair of agents, side by side.
+pub fn compare_all(pairs: &[(Side, Side)], basis: Basis) -> Vec<Versus> {
+    map_in_order(pairs, |(one, other)| compare(*one, *other, basis))
+}
+
 /// Compare two agents.
 pub fn compare(baseline: Side, candidate: Side, basis: Basis) -> Versus {
     let (one, other) = (row(baseline), row(candidate));
@@ -190,8 +198,7 @@ fn label(side: Side) -> String {
 }
 
 fn row(side: Side<'_>) -> Option<Row<'_>> {
-    let own = |row: &Row| row.trials[0].agent == side.agent;
-    Row::all(side.trials).into_iter().find(own)
+    Row::of(side.trials, side.agent)
 }
 
 fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) -> Option<Change> {
@@ -291,10 +298,10 @@ fn notes(baseline: Side, candidate: Side) -> Vec<String> {
     };
     differs("version", &agents[0].versions, &agents[1].versions);
     differs("model", &agents[0].models, &agents[1].models);
-    let tasks = baseline.trials.tasks.iter();
-    for task in tasks {
-        let others = candidate.trials.tasks.iter();
-        let other = others.clone().find(|other| other.name == task.name);
+    let others = candidate.trials.tasks.iter();
+    let others: BTreeMap<&str, &TaskRow> = others.map(|it| (it.name.as_str(), it)).collect();
+    for task in &baseline.trials.tasks {
+        let other = others.get(task.name.as_str());
         if other.is_some_and(|other| other.hashes != task.hashes) {
             notes.push(format!(
                 "task {} is not defined alike on both sides",

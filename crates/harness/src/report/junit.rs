@@ -3,7 +3,10 @@
 
 use std::fmt::Write;
 
-use super::trials::{Trial, Trials};
+use super::{
+    markup,
+    trials::{Trial, Trials},
+};
 use crate::store::TrialStatus;
 
 /// All trials as JUnit XML.
@@ -76,17 +79,11 @@ fn case(text: &mut String, trials: &Trials, trial: &Trial) {
 
 /// The value of an attribute; characters that XML has no way to write are left out.
 fn attribute(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\u{fffe}' | '\u{ffff}' => {}
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
-        }
-    }
-    escaped
+    let known = text
+        .chars()
+        .filter(|c| !matches!(c, '\u{fffe}' | '\u{ffff}'));
+    let plain: String = known
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    markup::escape(&plain)
 }

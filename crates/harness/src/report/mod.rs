@@ -11,6 +11,7 @@ mod gate;
 mod html;
 mod junit;
 mod markdown;
+mod markup;
 mod model;
 mod notes;
 mod read;
@@ -25,7 +26,9 @@ mod tests;
 
 pub use agent::{AgentReport, Figure, Role};
 pub use baseline::{Baseline, BaselineError, Overwrite};
-pub use compare::{Change, Chosen, Metric, PairingError, Scope, Side, Versus, compare, pair_up};
+pub use compare::{
+    Change, Chosen, Metric, PairingError, Scope, Side, Versus, compare, compare_all, pair_up,
+};
 pub use csv::csv;
 pub use figures::{count, dollars, millis};
 pub use gate::{Limit, Rule, RuleError, Ruled, Ruling, gate};

@@ -12,6 +12,7 @@ use super::{
     trials::{RunRow, Trial, Trials},
 };
 use crate::{
+    in_order::map_in_order,
     stats::{
         Contender, Level, Paired, Point, Power, Ranking, Resampling, Scores, Seed, Variation,
         pareto_front, rank, variations,
@@ -118,10 +119,7 @@ impl Report {
         let rows = Row::all(trials);
         let tasks = task_reports(trials, &rows);
         let k = tries(&rows);
-        let mut agents: Vec<AgentReport> = rows
-            .iter()
-            .map(|row| agent_report(row, &tasks, k, basis))
-            .collect();
+        let mut agents = map_in_order(&rows, |row| agent_report(row, &tasks, k, basis));
         let ranking = ranking(&rows, basis);
         place(&mut agents, &ranking);
         let mut report = Report {

@@ -1,4 +1,4 @@
-//! Reading runs: one record after the other, of which only a row is kept.
+//! Reading runs: of each record only a row is kept. Records are read side by side and put together in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +7,7 @@ use fs_err as fs;
 
 use super::trials::{AgentRow, RunRow, TaskRow, Trial, Trials, place_of, tame};
 use crate::{
+    in_order::in_order,
     store::{self, RECORD_FILE, Record},
     suite::KeptPlan,
     watch::trial_folders,
@@ -44,6 +45,51 @@ fn folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     is_trial.then(|| run.to_owned()).into_iter().collect()
 }
 
+/// What is in the folder of a trial.
+enum Found {
+    /// No record.
+    Nothing,
+    /// A record that cannot be read; where.
+    Unreadable(String),
+    /// A record.
+    Trial(Box<Seen>),
+}
+
+/// What is kept of a record: its row, and what it tells of its agent and its task.
+struct Seen {
+    trial: Trial,
+    agent: AgentRow,
+    task: TaskRow,
+}
+
+impl Found {
+    fn look(run: &Utf8Path, folder: &Utf8Path) -> Found {
+        let below = folder.strip_prefix(run).unwrap_or(folder).to_owned();
+        let Ok(bytes) = fs::read(record_path(folder)) else {
+            return Found::Nothing;
+        };
+        let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
+            return Found::Unreadable(below.into_string());
+        };
+        let tamed = |text: Option<&String>| text.map(|text| tame(text)).into_iter().collect();
+        Found::Trial(Box::new(Seen {
+            agent: AgentRow {
+                name: tame(&record.agent.name),
+                kinds: tamed(Some(&record.agent.kind)),
+                versions: tamed(record.agent.version.as_ref()),
+                models: tamed(record.agent.model.as_ref()),
+            },
+            task: TaskRow {
+                name: tame(&record.task.name),
+                category: record.task.category.clone(),
+                hashes: tamed(Some(&record.task.config_hash)),
+                places: tamed(Some(&place_of(&record))),
+            },
+            trial: Trial::of(&record, below),
+        }))
+    }
+}
+
 #[derive(Default)]
 struct Collector {
     runs: Vec<RunRow>,
@@ -70,57 +116,49 @@ impl Collector {
             is_running: run.join(store::LOCK_FILE).exists() && store::is_locked(&run),
             ..RunRow::default()
         });
-        for folder in folders {
-            self.add_trial(&run, &folder);
-        }
-        Ok(())
+        let look = |_, folder: &Utf8PathBuf| Found::look(&run, folder);
+        in_order(&folders, look, |found| {
+            self.add(found);
+            Ok(())
+        })
     }
 
-    fn add_trial(&mut self, run: &Utf8Path, folder: &Utf8Path) {
+    fn add(&mut self, found: Found) {
         let number = self.runs.len() - 1;
-        let path = record_path(folder);
-        let below = folder.strip_prefix(run).unwrap_or(folder).to_owned();
-        let Ok(bytes) = fs::read(path) else {
-            self.runs[number].not_run += 1;
-            return;
-        };
-        let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
-            self.runs[number].unreadable.push(below.into_string());
-            return;
-        };
-        let mut trial = Trial::of(&record, below);
-        trial.run = number;
-        trial.agent = self.agent(&record);
-        trial.task = self.task(&record);
-        self.trials.push(trial);
+        match found {
+            Found::Nothing => self.runs[number].not_run += 1,
+            Found::Unreadable(below) => self.runs[number].unreadable.push(below),
+            Found::Trial(seen) => {
+                let mut trial = seen.trial;
+                trial.run = number;
+                trial.agent = self.agent(seen.agent);
+                trial.task = self.task(seen.task);
+                self.trials.push(trial);
+            }
+        }
     }
 
-    fn agent(&mut self, record: &Record) -> usize {
-        let next = self.agents.len();
-        let name = tame(&record.agent.name);
-        let (number, row) = self.agents.entry(name).or_default();
-        if row.name.is_empty() {
-            *number = next;
-            row.name = tame(&record.agent.name);
+    fn agent(&mut self, seen: AgentRow) -> usize {
+        if let Some((number, row)) = self.agents.get_mut(&seen.name) {
+            add(&mut row.kinds, seen.kinds);
+            add(&mut row.versions, seen.versions);
+            add(&mut row.models, seen.models);
+            return *number;
         }
-        add(&mut row.kinds, Some(&record.agent.kind));
-        add(&mut row.versions, record.agent.version.as_ref());
-        add(&mut row.models, record.agent.model.as_ref());
-        *number
+        let number = self.agents.len();
+        self.agents.insert(seen.name.clone(), (number, seen));
+        number
     }
 
-    fn task(&mut self, record: &Record) -> usize {
-        let next = self.tasks.len();
-        let name = tame(&record.task.name);
-        let (number, row) = self.tasks.entry(name).or_default();
-        if row.name.is_empty() {
-            *number = next;
-            row.name = tame(&record.task.name);
-            row.category.clone_from(&record.task.category);
+    fn task(&mut self, seen: TaskRow) -> usize {
+        if let Some((number, row)) = self.tasks.get_mut(&seen.name) {
+            add(&mut row.hashes, seen.hashes);
+            add(&mut row.places, seen.places);
+            return *number;
         }
-        add(&mut row.hashes, Some(&record.task.config_hash));
-        add(&mut row.places, Some(&place_of(record)));
-        *number
+        let number = self.tasks.len();
+        self.tasks.insert(seen.name.clone(), (number, seen));
+        number
     }
 
     /// Number agents and tasks by name, and put the trials in order.
@@ -163,10 +201,11 @@ fn by_name<Row>(rows: BTreeMap<String, (usize, Row)>) -> (Vec<Row>, Vec<usize>) 
     (sorted, numbers)
 }
 
-fn add(seen: &mut Vec<String>, value: Option<&String>) {
-    if let Some(value) = value.map(|value| tame(value))
-        && let Err(place) = seen.binary_search(&value)
-    {
-        seen.insert(place, value);
+/// Take in what was not seen before, in order.
+fn add(seen: &mut Vec<String>, values: Vec<String>) {
+    for value in values {
+        if let Err(place) = seen.binary_search(&value) {
+            seen.insert(place, value);
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::{
     paired::Paired,
     sample::Scores,
 };
+use crate::in_order::map_in_order;
 
 /// An agent that takes part.
 #[derive(Clone, Copy, Debug)]
@@ -140,17 +141,15 @@ fn tell_apart(placed: &[Entry], level: Level, resampling: Resampling) -> Order {
         .flat_map(|one| (one + 1..agents).map(move |other| (one, other)))
         .collect();
     let resampling = fine_enough(resampling, pairs.len(), level);
-    let (differences, p_values): (Vec<f64>, Vec<f64>) = pairs
-        .iter()
-        .map(|(one, other)| {
-            let paired = Paired::new(
-                placed[*other].contender.scores,
-                placed[*one].contender.scores,
-            );
-            let p_value = paired.p_value(resampling).unwrap_or(1.0);
-            (paired.difference().unwrap_or(0.0), p_value)
-        })
-        .unzip();
+    let tested = map_in_order(&pairs, |(one, other)| {
+        let paired = Paired::new(
+            placed[*other].contender.scores,
+            placed[*one].contender.scores,
+        );
+        let p_value = paired.p_value(resampling).unwrap_or(1.0);
+        (paired.difference().unwrap_or(0.0), p_value)
+    });
+    let (differences, p_values): (Vec<f64>, Vec<f64>) = tested.into_iter().unzip();
     let adjusted = holm(&p_values);
     let apart = (0..pairs.len())
         .filter(|index| adjusted[*index] <= level.alpha())

@@ -13,7 +13,7 @@ use crate::{
         EvaluatorSpec, Fault, Node, OutputLimits, PromptSource, Repo, Source, Value,
         revision_problem,
     },
-    evaluate::{Evaluator, JudgesBy, RepoCommand},
+    evaluate::{Evaluator, JudgesBy, Protect, RepoCommand},
     hook::Hooks,
     progress::ProgressLimits,
 };
@@ -52,8 +52,11 @@ pub(crate) struct RepoEntry {
     validation_image: Option<String>,
     /// Makes a workspace ready, before the agent and before the tests.
     install_cmd: Option<String>,
-    /// Judges the work; exit code 0 is passed.
+    /// Judges the work: the results of a known runner, test by test, else the exit code, of which 0 is passed.
     test_cmd: String,
+    /// Files that are as the task has them when `test_cmd` runs: patterns. Tests and what decides about
+    /// them when left out.
+    protect: Option<Vec<String>>,
     /// Builds the work; run before the tests.
     build_cmd: Option<String>,
     /// Finds fault with the code; only what it does not find before the work counts.
@@ -94,7 +97,7 @@ struct GreenWeights {
     agent_tests: Option<f64>,
     /// `lint_cmd` and `build_cmd` together.
     build_lint: Option<f64>,
-    /// Not there yet.
+    /// Not measured: 0, or left out.
     code_metrics: Option<f64>,
 }
 
@@ -117,19 +120,20 @@ pub(crate) fn read(
     let repo = Repo::parse(&written.repo, folder).map_err(|problem| {
         faults.push(entry.fault("repo", format!("`repo` cannot be used: {problem}")));
     });
+    let protect = Protect::read(entry, written.protect.as_deref(), Protect::tests());
+    let protect = protect.map_err(|fault| faults.push(fault));
     let limit = Duration::try_from_secs_f64(written.time_limit_minutes * 60.0);
     let limit = limit.ok().filter(|limit| !limit.is_zero());
     if limit.is_none() {
         let message = "`time_limit_minutes` is a number above 0";
         faults.push(entry.fault("time_limit_minutes", message));
     }
-    match (repo, rubric, faults.is_empty()) {
-        (Ok(repo), Ok(rubric), true) => {
+    match (repo, rubric, protect) {
+        (Ok(repo), Ok(rubric), Ok(protect)) if faults.is_empty() => {
+            let mut evaluators = evaluators(&written, protect);
+            evaluators.extend(rubric);
             let mut task = task(written, repo, limit, source, folder);
-            if let Some(rubric) = rubric {
-                let commands = task.evaluators.iter().cloned();
-                task.evaluators = commands.chain([rubric]).collect();
-            }
+            task.evaluators = evaluators.into();
             Ok(task)
         }
         _ => Err(faults),
@@ -230,7 +234,10 @@ fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
     }
     let metrics = green.and_then(|it| it.code_metrics);
     if metrics.is_some_and(|it| it != 0.0) {
-        refuse("green_weights", "`code_metrics` is not there yet");
+        refuse(
+            "green_weights",
+            "`code_metrics` is not measured: what it is made of is written down nowhere; leave it out or set it to 0",
+        );
     }
     let is_static = written.lint_cmd.is_some() || written.build_cmd.is_some();
     let asked = weights.and_then(|it| it.static_analysis);
@@ -251,7 +258,6 @@ fn task(
     let last = aliases.last().cloned().unwrap_or_default();
     let ids = [written.id.clone(), written.name.clone()];
     let name = ids.iter().flatten().next().cloned().unwrap_or(last);
-    let evaluators = evaluators(&written);
     let install = written.install_cmd.map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
@@ -280,7 +286,7 @@ fn task(
             commit: None,
         },
         install: install.map(Arc::new),
-        evaluators,
+        evaluators: Arc::default(),
         hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: folder.to_owned(),
@@ -290,7 +296,7 @@ fn task(
 }
 
 /// The build, the linter and the tests, each in a clean copy of its own.
-fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
+fn evaluators(written: &RepoEntry, protect: Protect) -> Vec<Evaluator> {
     let install = written.install_cmd.clone().map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
@@ -324,19 +330,22 @@ fn evaluators(written: &RepoEntry) -> Arc<[Evaluator]> {
         };
         all.push(Evaluator::of_repo_command("lint_cmd", &command));
     }
-    let tests = |weight, hidden_tests| RepoCommand {
+    let tests = |weight, judges_by| RepoCommand {
         build: written.build_cmd.as_deref(),
-        hidden_tests,
+        judges_by,
         ..plain(&written.test_cmd, weight)
     };
     if is_green {
-        let own = tests(worth.own_tests, None);
+        let own = tests(worth.own_tests, JudgesBy::OwnTests);
         all.push(Evaluator::of_repo_command("agent_tests", &own));
     }
-    let hidden = tests(worth.tests, written.validation_tag.as_deref());
+    let hidden = RepoCommand {
+        hidden_tests: written.validation_tag.as_deref(),
+        ..tests(worth.tests, JudgesBy::Tests(protect))
+    };
     let name = if is_green { "hidden_tests" } else { "test_cmd" };
     all.push(Evaluator::of_repo_command(name, &hidden));
-    all.into()
+    all
 }
 
 /// What each evaluator counts.

@@ -55,6 +55,30 @@ fn verified(mode: &str) {
     }
     output.assert_code(1);
     assert_eq!(rig.record("ceiling")["diff"]["files_changed"], 1);
+    judged_again(&rig, mode);
+}
+
+/// What was verified in the agent's own container cannot be again, which is told by name; a fresh
+/// container can be made again.
+fn judged_again(rig: &Rig, mode: &str) {
+    let run = rig.context.root().join("results/latest");
+    let rescore = rig.context.proctor(["rescore", run.as_str()]);
+    let output = rescore.env("DOCKER_HOST", &rig.host).run();
+    rig.assert_tidy();
+    let record = rig.record("ceiling");
+    if mode == "shared" {
+        output.assert_code(3);
+        let told = "it was judged in the agent's own container, which is gone";
+        assert!(output.stdout.contains(told), "{output}");
+        assert!(record["history"].is_null(), "{record:#}");
+    } else {
+        output.assert_code(1);
+        assert_eq!(
+            record["verdicts"][0]["metrics"]["reward"], 1.0,
+            "{record:#}"
+        );
+        assert_eq!(record["history"][0]["status"], "passed", "{record:#}");
+    }
 }
 
 #[test]

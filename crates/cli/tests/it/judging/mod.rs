@@ -3,7 +3,9 @@
 
 mod assertions;
 mod liars;
+mod repo_tasks;
 mod rescore;
+mod runners;
 mod scores;
 
 use proctor_testkit::TestContext;

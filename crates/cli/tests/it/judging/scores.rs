@@ -109,3 +109,50 @@ fn null_and_oracle_give_the_scale_of_each_task() {
     let score = half["normalized_score"].as_f64().unwrap();
     assert!(score > 0.4 && score < 0.9, "{half:#}");
 }
+
+/// What `docs/judging.md` shows judges as it stands there, and comes to what the page says.
+#[test]
+fn the_example_of_the_docs_judges_end_to_end() {
+    let context = context();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/judging.md");
+    let page = fs_err::read_to_string(page).unwrap();
+    let block = page.split("```yaml evaluators\n").nth(1).unwrap();
+    let block = block.split("```").next().unwrap();
+    let repo = context.repo();
+    let test = "grep -qx one answer\n";
+    repo.commit("base", &[("answer", "1\n2\n"), ("test.sh", test)]);
+    repo.git(["branch", "solved"]);
+    repo.git(["checkout", "--quiet", "solved"]);
+    repo.commit("solved", &[("answer", "one\ntwo\n")]);
+    repo.git(["checkout", "--quiet", "-"]);
+    let line = r#"["sh", "-c", "printf 'one\\n2\\n' > answer"]"#;
+    let case = format!(
+        "name: docs\ndescription: The example.\nrepo: ../repo\nexpected_source: branch\nexpected: solved\n\
+         agent: {{type: command, config: {{prompt: Do it., command: {line}}}}}\nevaluators:\n{block}"
+    );
+    let path = context.testcase(&case);
+    let output = context.proctor(["run", "-c", path.as_str()]).run();
+    output.assert_code(1);
+    let record = context.record();
+    let verdicts = record["verdicts"].as_array().unwrap();
+    let status = |number: usize| verdicts[number]["status"].as_str().unwrap();
+    assert_eq!((status(0), status(1)), ("passed", "failed"), "{record:#}");
+    let similarity = verdicts[1]["score"].as_f64().unwrap();
+    assert!(similarity > 0.0 && similarity < 0.7, "{record:#}");
+    let components = record["score"]["components"].as_array().unwrap();
+    let weights: Vec<f64> = components
+        .iter()
+        .map(|it| it["weight"].as_f64().unwrap())
+        .collect();
+    assert_eq!(weights, [3.0, 1.0, 0.0]);
+    let score = record["score"]["value"].as_f64().unwrap();
+    assert!(
+        (score - (3.0 + similarity) / 4.0).abs() < 1e-9,
+        "{record:#}"
+    );
+    // Another look at the same work comes to the same.
+    let run = context.only_run_dir();
+    let output = context.proctor(["rescore", run.as_str()]).run();
+    output.assert_code(1);
+    assert_eq!(context.record()["score"]["value"], score);
+}

@@ -7,7 +7,7 @@ use super::{
     criteria::Criterion,
     evidence::{self, Lookup},
 };
-use crate::workspace::Workspace;
+use crate::{usage::Usage, workspace::Workspace};
 
 /// So much of the end of what was said is searched.
 const SEARCHED_BYTES: usize = 1 << 20;
@@ -19,6 +19,16 @@ const SHOWN_CHARS: usize = 80;
 pub(super) struct Answer {
     /// One entry for each criterion.
     pub(super) criteria: Vec<Answered>,
+}
+
+/// A good answer, as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// The answer.
+    pub(super) answer: Answer,
+    /// What it took, when it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<Usage>,
 }
 
 /// What a judge says about one criterion.

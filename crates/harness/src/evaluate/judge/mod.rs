@@ -4,7 +4,6 @@
 
 mod answer;
 mod ask;
-mod cache;
 mod criteria;
 mod evidence;
 mod request;
@@ -17,13 +16,12 @@ use sha2::{Digest, Sha256};
 
 pub(super) use self::settings::{Rule, Settings};
 use self::{
-    answer::{Answer, Subject},
+    answer::{Answer, Kept, Subject},
     ask::Question,
-    cache::{Kept, Slot},
     request::{Chance, PLAIN_FENCE, Request},
     tally::{Spent, Tally},
 };
-use super::{Artifact, Finding, Judging, Place};
+use super::{Artifact, Finding, Judging, Place, slot::Slot};
 use crate::{config::PromptSource, store, usage::Usage, workspace::WorkspaceError};
 
 /// The version of the request and of the checks: other ones make other verdicts.
@@ -206,7 +204,7 @@ impl Bench<'_> {
     /// One good answer: a kept one, or one that is asked for now. The kept one is checked as well.
     async fn sample(&mut self, work: &Work, name: &str, number: u32) -> Result<Answer, String> {
         let key = self.key(work, number);
-        let slot = Slot::claim(self.judging.desk.cache, &key).await;
+        let slot = Slot::claim(&self.judging.desk.cache.join("judge"), &key).await;
         let slot = slot.map_err(|error| format!("the cache of answers: {error}"))?;
         let subject = Subject {
             workspace: self.judging.workspace,
@@ -214,7 +212,7 @@ impl Bench<'_> {
             diff: &work.diff,
         };
         let criteria = &self.settings.criteria;
-        if let Some(kept) = slot.get()
+        if let Some(kept) = slot.get::<Kept>()
             && kept.answer.check(criteria, &subject).await.is_ok()
         {
             self.spent.kept += 1;

@@ -1,10 +1,12 @@
 //! What test results are worth. Skipped is not passed, missing is not passed, and a report that
 //! says all is well while its command says it is not is worth nothing.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Results, Settings};
+use super::{Results, Settings, roll::Roll};
 use crate::evaluate::reports::{Counts, Status, TestReport};
 
 /// The graded results of the tests, over one or more runs of them.
@@ -18,6 +20,8 @@ pub(super) struct Grade {
     contradiction: Option<i32>,
     /// How often the tests were run again.
     reruns: u32,
+    /// More tests than these ran in the untouched task, and who is missing has no name.
+    short_of: Option<u64>,
 }
 
 /// One test that counts.
@@ -62,6 +66,7 @@ impl Grade {
                     duplicates: report.duplicates().len(),
                     contradiction: failing.filter(|_| all_well),
                     reruns: 0,
+                    short_of: None,
                 }
             }
             Results::Text(summary) => {
@@ -74,7 +79,40 @@ impl Grade {
                     duplicates: 0,
                     contradiction: failing.filter(|_| all_well),
                     reruns: 0,
+                    short_of: None,
                 }
+            }
+        }
+    }
+
+    /// Who was there in the untouched task and is not here did not pass.
+    pub(super) fn call(&mut self, roll: &Roll, settings: &Settings) {
+        if self.tests.is_empty() || roll.names.is_empty() {
+            let is_short = self.counts.total() < roll.total;
+            self.short_of = is_short.then_some(roll.total);
+            return;
+        }
+        let here: BTreeSet<String> = self.tests.iter().map(|test| test.name.clone()).collect();
+        let missing: BTreeSet<&String> = roll
+            .names
+            .iter()
+            .filter(|name| !here.contains(*name) && !settings.may_skip.is_match(name.as_str()))
+            .collect();
+        let weight = |name: &str| weight_of(settings, name);
+        self.tests.extend(missing.into_iter().map(|name| Judged {
+            name: name.clone(),
+            status: None,
+            weight: weight(name),
+            message: None,
+            duration_ms: None,
+            reruns: 0,
+        }));
+        // Whoever is missing was replaced by somebody whom nobody knows: that one says nothing.
+        let known: BTreeSet<&String> = roll.names.iter().collect();
+        let is_known = |name: &String| known.contains(name);
+        if self.tests.iter().any(|test| test.status.is_none()) {
+            for test in self.tests.iter_mut().filter(|test| !is_known(&test.name)) {
+                test.weight = 0.0;
             }
         }
     }
@@ -105,7 +143,8 @@ impl Grade {
         if self.source == "text" {
             // Names are not known, and a summary is easily printed: all or nothing.
             let counts = self.counts;
-            let is_good = self.contradiction.is_none() && counts.passed == counts.total();
+            let is_sound = self.contradiction.is_none() && self.short_of.is_none();
+            let is_good = is_sound && counts.passed == counts.total();
             return Graded {
                 score: if is_good { 1.0 } else { 0.0 },
                 passed: usize::try_from(counts.passed).unwrap_or(usize::MAX),
@@ -117,7 +156,7 @@ impl Grade {
         // Of nothing the sum is zero with a minus sign.
         let won = passed.clone().map(|test| test.weight).sum::<f64>() + 0.0;
         let score = match (self.contradiction, total > 0.0) {
-            (None, true) => won / total,
+            (None, true) if self.short_of.is_none() => won / total,
             _ => 0.0,
         };
         Graded {
@@ -155,6 +194,9 @@ impl Grade {
         if let Some(code) = self.contradiction {
             let message = format!("the report has no failure, but the exit code is {code}");
             remarks.push(message);
+        }
+        if let Some(before) = self.short_of {
+            remarks.push(format!("the untouched task has {before} tests"));
         }
         if self.source == "text" {
             remarks.push("read from a summary, not from a report".to_owned());
@@ -195,15 +237,15 @@ impl Grade {
     }
 }
 
+fn weight_of(settings: &Settings, name: &str) -> f64 {
+    let mut patterns = settings.weights.iter();
+    let of_pattern = patterns.find(|(glob, _)| glob.is_match(name));
+    of_pattern.map_or(1.0, |(_, weight)| *weight)
+}
+
 /// The tests that count.
 fn judged(settings: &Settings, report: &TestReport) -> Vec<Judged> {
-    let weight = |name: &str| {
-        let of_pattern = settings
-            .weights
-            .iter()
-            .find(|(glob, _)| glob.is_match(name));
-        of_pattern.map_or(1.0, |(_, weight)| *weight)
-    };
+    let weight = |name: &str| weight_of(settings, name);
     if !settings.wanted.is_empty() {
         let wanted = settings.wanted.iter();
         let judged = wanted.map(|name| Judged {

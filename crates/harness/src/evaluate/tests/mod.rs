@@ -2,13 +2,14 @@
 //! report is no result: whether that is the agent's doing is found out on the untouched task.
 
 mod grade;
+mod roll;
 mod settings;
 
 use camino::Utf8PathBuf;
 use proctor_process::EndReason;
 use serde_json::{Map, json};
 
-pub(super) use self::settings::Settings;
+pub(super) use self::settings::{Settings, Unread};
 use self::{
     grade::{Grade, Graded},
     settings::Origin,
@@ -16,7 +17,7 @@ use self::{
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     bench::Bench,
-    reports::{TestReport, TextSummary},
+    reports::{ReportError, TestReport, TextSummary},
 };
 use crate::{sandbox::Room, store, task::Reference};
 
@@ -33,12 +34,39 @@ pub(super) enum Results {
     Text(TextSummary),
 }
 
+/// Why a run of the tests gave no results.
+struct Nothing {
+    reason: String,
+    /// Whether what was printed looks like no runner at all, so that there were none to expect.
+    is_unknown: bool,
+}
+
+impl Nothing {
+    fn known(reason: impl Into<String>) -> Nothing {
+        Nothing {
+            reason: reason.into(),
+            is_unknown: false,
+        }
+    }
+}
+
+impl From<ReportError> for Nothing {
+    fn from(error: ReportError) -> Nothing {
+        Nothing {
+            reason: error.to_string(),
+            is_unknown: matches!(error, ReportError::Unknown { .. }),
+        }
+    }
+}
+
 /// One run of the tests.
 struct Attempt {
     /// What it gave, or why nothing.
-    results: Result<Results, String>,
+    results: Result<Results, Nothing>,
     /// The exit code; none when time ran out or a signal ended it.
     code: Option<i32>,
+    /// How it ended, in one line.
+    ended: String,
     restored: Vec<String>,
 }
 
@@ -67,7 +95,7 @@ impl Examiner<'_> {
         let first = self.attempt("", tree).await?;
         let results = match &first.results {
             Ok(results) => results,
-            Err(reason) => return self.without_results(reason, &first).await,
+            Err(nothing) => return self.without_results(nothing, &first).await,
         };
         if matches!(results, Results::Text(_)) && !self.settings.wanted.is_empty() {
             return Err("only a summary was printed, and that has no names of tests".to_owned());
@@ -82,6 +110,9 @@ impl Examiner<'_> {
                 grade.merge(Grade::of(self.settings, results, more.code));
             }
         }
+        if grade.graded().score > 0.0 {
+            grade.call(&self.roll().await?, self.settings);
+        }
         let path = format!("{}/{RESULTS}", self.place.folder);
         store::write_json(&self.judging.artifacts.join(&path), &grade.document())
             .map_err(|error| error.to_string())?;
@@ -89,32 +120,93 @@ impl Examiner<'_> {
     }
 
     /// No results are the agent's doing when the task gives some as it is, or with its reference
-    /// solution; else nothing is known.
-    async fn without_results(&self, reason: &str, first: &Attempt) -> Result<Finding, String> {
+    /// solution; else there is what the settings leave to judge by.
+    async fn without_results(&self, nothing: &Nothing, first: &Attempt) -> Result<Finding, String> {
+        let unread = self.settings.unread;
+        let has_failed = first.code.is_some_and(|code| code != 0);
+        if unread != Unread::Nothing && nothing.is_unknown && has_failed {
+            return Ok(self.by_exit_code(first));
+        }
+        let proof = self.proof().await?;
+        let reason = &nothing.reason;
+        match (proof, unread) {
+            (Some(proof), _) => {
+                let message = format!("no test results: {reason}; with {proof} there are");
+                Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first))
+            }
+            (None, Unread::ExitCode | Unread::ExitCodeOfOwnTests)
+                if nothing.is_unknown && first.code.is_some() =>
+            {
+                Ok(self.by_exit_code(first))
+            }
+            (None, Unread::ExitCodeOfOwnTests) => {
+                let message = format!("no test results: {reason}");
+                Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first))
+            }
+            (None, Unread::Nothing | Unread::ExitCode) => Err(format!("no test results: {reason}")),
+        }
+    }
+
+    /// What gives results, other than the work: then their absence is the work's doing.
+    async fn proof(&self) -> Result<Option<&'static str>, String> {
         let workspace = self.judging.workspace;
-        let base = self.attempt("-base", &workspace.base_tree).await?;
-        let mut proof = base.results.is_ok().then_some("the untouched task");
-        if proof.is_none()
-            && let Some(Reference::Branch(_) | Reference::Patch(_)) = self.judging.reference
+        let base = workspace.base_tree.as_str();
+        if self.judging.change.tree != base && self.gives_results("-base", base).await? {
+            return Ok(Some("the untouched task"));
+        }
+        if let Some(Reference::Branch(_) | Reference::Patch(_)) = self.judging.reference
             && let Some(reference) = self.judging.reference
             && let Ok(tree) = workspace.reference_tree(reference).await
+            && self.gives_results("-reference", &tree).await?
         {
-            let solved = self.attempt("-reference", &tree).await?;
-            proof = solved.results.is_ok().then_some("the reference solution");
+            return Ok(Some("the reference solution"));
         }
-        let Some(proof) = proof else {
-            return Err(format!("no test results: {reason}"));
+        Ok(None)
+    }
+
+    async fn gives_results(&self, name: &str, tree: &str) -> Result<bool, String> {
+        let attempt = self.attempt_elsewhere(name, tree).await?;
+        Ok(attempt.is_some_and(|it| it.results.is_ok()))
+    }
+
+    /// The tests on something else than the work; `None` for what cannot even be made ready.
+    async fn attempt_elsewhere(&self, name: &str, tree: &str) -> Result<Option<Attempt>, String> {
+        match self.attempt(name, tree).await {
+            Err(problem) if self.judging.cancel.is_cancelled() => Err(problem),
+            attempt => Ok(attempt.ok()),
+        }
+    }
+
+    /// The verdict of a command that is no runner that is known.
+    fn by_exit_code(&self, first: &Attempt) -> Finding {
+        let status = if first.code == Some(0) {
+            VerdictStatus::Passed
+        } else {
+            VerdictStatus::Failed
         };
-        let message = format!("no test results: {reason}; with {proof} there are");
-        Ok(Finding {
-            status: VerdictStatus::Failed,
-            score: Some(0.0),
+        self.unread(status, None, first.ended.clone(), first)
+    }
+
+    fn unread(
+        &self,
+        status: VerdictStatus,
+        score: Option<f64>,
+        message: String,
+        first: &Attempt,
+    ) -> Finding {
+        let mut metrics = Map::from_iter([("exit_code".to_owned(), json!(first.code))]);
+        if score.is_none() {
+            metrics.insert("source".to_owned(), json!("exit_code"));
+        }
+        Finding {
+            status,
+            score,
             message,
-            metrics: Map::from_iter([("exit_code".to_owned(), json!(first.code))]),
+            metrics,
             assertions: None,
             artifacts: vec![self.log()],
             restored: first.restored.clone(),
-        })
+        }
     }
 
     async fn attempt(&self, name: &str, tree: &str) -> Result<Attempt, String> {
@@ -129,8 +221,12 @@ impl Examiner<'_> {
         let restored = bench.restored.clone();
         if let Err(unbuilt) = bench.make_ready().await? {
             return Ok(Attempt {
-                results: Err(unbuilt.message),
+                results: Err(Nothing {
+                    reason: unbuilt.message.clone(),
+                    is_unknown: true,
+                }),
                 code: Some(unbuilt.code),
+                ended: unbuilt.message,
                 restored,
             });
         }
@@ -142,7 +238,7 @@ impl Examiner<'_> {
                 .ok();
         }
         let argv = self.settings.argv(&bench.report_inside());
-        let line = self.settings.argv("$PROCTOR_REPORT").join(" ");
+        let line = self.settings.line();
         let logs = bench.logs.clone();
         let ran = bench
             .step(&argv, self.settings.timeout, logs.clone())
@@ -150,56 +246,65 @@ impl Examiner<'_> {
         if ran.exit.ended_by == Some(EndReason::Cancelled) {
             return Err(format!("`{line}` was interrupted"));
         }
-        let (code, problem) = match ran.code(&line) {
+        let (code, results) = match ran.code(&line) {
             Ok(code @ (126 | 127)) => {
                 return Err(format!("`{line}` could not be run (exit code {code})"));
             }
-            Ok(code) => (Some(code), None),
-            Err(problem) => (None, Some(problem)),
+            Ok(code) => (Some(code), self.read(file, &logs)),
+            Err(problem) => (None, Err(Nothing::known(problem))),
         };
-        let results = match problem {
-            Some(problem) => Err(problem),
-            None => self.read(file, &logs).map(|results| match results {
-                Results::Report(report) => {
-                    Results::Report(report.relative_to(bench.copy_inside().as_str()))
-                }
-                text @ Results::Text(_) => text,
+        let ended = match (code, ran.last_line.as_str()) {
+            (None, _) => format!("`{line}` did not end by itself"),
+            (Some(0), _) => format!("`{line}` passed"),
+            (Some(code), "") => format!("`{line}` exited with code {code}"),
+            (Some(code), last) => format!("`{line}` exited with code {code}: {last}"),
+        };
+        let results = match results {
+            Ok(Results::Report(report)) => Ok(Results::Report(
+                report.relative_to(bench.copy_inside().as_str()),
+            )),
+            Err(nothing) if !ran.last_line.is_empty() => Err(Nothing {
+                reason: format!("{} (`{line}` said: {})", nothing.reason, ran.last_line),
+                ..nothing
             }),
+            other => other,
         };
-        let results = results.map_err(|reason| match ran.last_line.as_str() {
-            "" => reason,
-            last => format!("{reason} (`{line}` said: {last})"),
-        });
         Ok(Attempt {
             results,
             code,
+            ended,
             restored,
         })
     }
 
     /// Read what a run left.
-    fn read(&self, file: Option<Utf8PathBuf>, logs: &camino::Utf8Path) -> Result<Results, String> {
+    fn read(&self, file: Option<Utf8PathBuf>, logs: &camino::Utf8Path) -> Result<Results, Nothing> {
         let written = file.filter(|file| file.symlink_metadata().is_ok());
         if let Some(file) = &written {
             let kept = logs.join("report");
-            let bytes = bounded(file)?;
+            let bytes = bounded(file).map_err(Nothing::known)?;
             // Evidence; the results do not depend on it.
             let _ = fs_err::write(&kept, &bytes);
-            return TestReport::read(&bytes)
+            let report = TestReport::read(&bytes);
+            return report
                 .map(Results::Report)
-                .map_err(|error| error.to_string());
+                .map_err(|error| Nothing::known(error.to_string()));
         }
         if self.settings.origin == Origin::Runner {
-            return Err("the runner left no report".to_owned());
+            return Err(Nothing::known("the runner left no report"));
         }
-        let printed = bounded(&logs.join("stdout"))?;
+        let printed = bounded(&logs.join("stdout")).map_err(Nothing::known)?;
         match TestReport::read(&printed) {
             Ok(report) => Ok(Results::Report(report)),
-            Err(error) if self.settings.origin == Origin::Output => Err(error.to_string()),
-            Err(error) => match TextSummary::read(&bounded(&logs.join("output.log"))?) {
-                Ok(summary) => Ok(Results::Text(summary)),
-                Err(_) => Err(error.to_string()),
-            },
+            Err(error) if self.settings.origin == Origin::Output => Err(error.into()),
+            Err(error) => {
+                let all = bounded(&logs.join("output.log")).map_err(Nothing::known)?;
+                match TextSummary::read(&all) {
+                    Ok(summary) => Ok(Results::Text(summary)),
+                    Err(ReportError::Unknown { .. }) => Err(error.into()),
+                    Err(empty) => Err(empty.into()),
+                }
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{
         bench::{Bench, Hidden, Setup},
         command,
         protect::{self, Protect},
+        shell,
         words::CommandWords,
     },
     sandbox::docker::Network,
@@ -172,7 +173,19 @@ pub(in crate::evaluate) struct Settings {
     pub(super) reruns: u32,
     pub(super) threshold: f64,
     pub(super) timeout: Option<Duration>,
+    pub(super) unread: Unread,
     pub(in crate::evaluate) setup: Setup,
+}
+
+/// What is left to judge by when no results can be read and the task itself gives none either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::evaluate) enum Unread {
+    /// Nothing: there is no verdict.
+    Nothing,
+    /// The exit code, of a command that looks like no runner.
+    ExitCode,
+    /// The same; and a runner that ran no test says that the work has none, which it should.
+    ExitCodeOfOwnTests,
 }
 
 #[derive(Clone, Debug)]
@@ -229,8 +242,34 @@ impl Settings {
             reruns: written.reruns,
             threshold,
             timeout: command::timeout(written.timeout_ms),
+            unread: Unread::Nothing,
             setup,
         })
+    }
+
+    /// A line for the shell of a repo's task.
+    pub(in crate::evaluate) fn of_line(line: &str, timeout: Duration, unread: Unread) -> Settings {
+        Settings {
+            what: What::Command(shell::line(line)),
+            origin: Origin::Any,
+            wanted: Vec::new(),
+            weights: Vec::new(),
+            may_skip: GlobSet::empty(),
+            reruns: 0,
+            threshold: 1.0,
+            timeout: Some(timeout),
+            unread,
+            setup: Setup::default(),
+        }
+    }
+
+    /// What is run, for people.
+    pub(super) fn line(&self) -> String {
+        match &self.what {
+            // What a shell is given is the line that was written.
+            What::Command(argv) if argv.starts_with(&shell::line("")[..2]) => argv[2..].join(" "),
+            What::Command(_) | What::Runner(..) => self.argv("$PROCTOR_REPORT").join(" "),
+        }
     }
 
     /// What is run, with the report's file as it is seen there.

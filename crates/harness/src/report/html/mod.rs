@@ -15,16 +15,18 @@ use sha2::{Digest, Sha256};
 use self::detail::Bounds;
 use super::{
     agent::AgentReport,
+    markup::escape,
     model::Report,
     text::{findings, footing, headline, leaderboard},
-    trials::Trials,
+    trials::{Trial, Trials},
 };
+use crate::in_order::in_order;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// Write the report as one page. Sessions, diffs and calls are read from the trials' folders,
-/// one trial at a time, and bounded so that the page stays usable.
+/// a few trials at a time, and bounded so that the page stays usable.
 pub fn html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Result<()> {
     head(report, out)?;
     board(report, out)?;
@@ -35,12 +37,15 @@ pub fn html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Resul
     write_json(out, &data(report, trials))?;
     writeln!(out, "</script>")?;
     let bounds = Bounds::for_trials(trials.trials.len());
-    for (number, trial) in trials.trials.iter().enumerate() {
+    let page = |number: usize, trial: &Trial| -> io::Result<Vec<u8>> {
         let folder = trials.runs[trial.run].folder.join(&trial.folder);
-        write!(out, "<script type=\"application/json\" id=\"t{number}\">")?;
-        write_json(out, &detail::read(&folder, bounds))?;
-        writeln!(out, "</script>")?;
-    }
+        let mut page = Vec::new();
+        write!(page, "<script type=\"application/json\" id=\"t{number}\">")?;
+        write_json(&mut page, &detail::read(&folder, bounds))?;
+        writeln!(page, "</script>")?;
+        Ok(page)
+    };
+    in_order(&trials.trials, page, |page| out.write_all(&page?))?;
     write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n")
 }
 
@@ -184,20 +189,4 @@ fn data(report: &Report, trials: &Trials) -> serde_json::Value {
 fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let json = serde_json::to_string(value)?;
     out.write_all(json.replace('<', "\\u003c").as_bytes())
-}
-
-/// Text as markup, in elements and attributes.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

@@ -82,7 +82,7 @@ function heatCell(agent, task) {
   const text = score === null ? "not judged" : score.toFixed(2);
   const title = data.agents[agent] + " on " + data.tasks[task] + ": " + passed + " of " + judged + " passed, " + (trials - judged) + " excluded";
   const button = h("button", { title, onclick: () => { go({ agent: data.agents[agent], task: data.tasks[task], page: "", trial: "" }); byId("trials").scrollIntoView(); } }, text);
-  if (score !== null) button.style.background = "color-mix(in oklab, var(--bg) 62%, color-mix(in oklab, var(--low), var(--high) " + Math.round(Math.min(1, Math.max(0, score)) * 100) + "%))";
+  if (score !== null) button.style.background = "color-mix(in oklab, var(--bg) 48%, color-mix(in oklab, var(--low), var(--high) " + Math.round(Math.min(1, Math.max(0, score)) * 100) + "%))";
   return h("td", null, button);
 }
 
@@ -148,12 +148,12 @@ function drawTrial() {
   const number = Number(state.trial);
   const stored = byId("t" + number);
   const detail = stored ? JSON.parse(stored.textContent) : {};
-  const fact = (name, value) => value === null || value === undefined || value === "" ? null : h("span", null, h("span", { class: "soft" }, name + " "), String(value) + "   ");
+  const fact = (name, value) => value === null || value === undefined || value === "" ? null : h("span", null, h("span", { class: "soft" }, name + " "), String(value));
   const parts = [
     h("div", { class: "controls" }, h("h2", null, data.agents[row[AGENT]] + " on " + data.tasks[row[TASK]] + ", trial " + row[TRIAL]),
       h("button", { onclick: () => go({ trial: "" }) }, "Close")),
-    h("p", null, h("strong", { class: tone(row[STATUS]) }, row[STATUS]), " · " + row[OUTCOME] + " ", row[MESSAGE]),
-    h("p", null, fact("score", row[SCORE] === null ? "–" : row[SCORE].toFixed(3)), fact("cost", dollars(row[COST])), fact("time", seconds(row[MS])), fact("tokens", count(row[TOKENS])),
+    h("p", null, h("strong", { class: tone(row[STATUS]) }, row[STATUS]), " · " + row[OUTCOME] + (row[MESSAGE] ? " · " : ""), row[MESSAGE]),
+    h("p", { class: "facts" }, fact("score", row[SCORE] === null ? "–" : row[SCORE].toFixed(3)), fact("cost", dollars(row[COST])), fact("time", seconds(row[MS])), fact("tokens", count(row[TOKENS])),
       ...Object.entries(detail.facts || {}).map(([name, value]) => fact(name, value)), fact("folder", data.runs[row[RUN]] + "/" + row[FOLDER])),
   ];
   list(parts, "Verdicts", detail.verdicts, verdict);

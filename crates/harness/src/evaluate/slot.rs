@@ -1,26 +1,15 @@
-//! Answers of judges, kept by what was asked: asking the same again costs nothing.
+//! What was found out once and is kept by what was asked: asking the same again costs nothing.
 
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::answer::Answer;
-use crate::{store, usage::Usage};
+use crate::store;
 
 /// How often a lock that another holds is tried.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// An answer that was good.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
-    /// The answer.
-    pub(super) answer: Answer,
-    /// What it took, when it was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) usage: Option<Usage>,
-}
 
 /// The place of one answer. While it is held nobody else asks the same.
 pub(super) struct Slot {
@@ -29,10 +18,9 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Wait for the place of the answer with this key below `folder`.
+    /// Wait for the place of the answer with this key in `folder`.
     pub(super) async fn claim(folder: &Utf8Path, key: &str) -> std::io::Result<Slot> {
-        let folder = folder.join("judge");
-        fs::create_dir_all(&folder)?;
+        fs::create_dir_all(folder)?;
         let lock = std::fs::File::create(folder.join(format!("{key}.lock")))?;
         while let Err(error) = lock.try_lock() {
             match error {
@@ -47,12 +35,12 @@ impl Slot {
     }
 
     /// What is kept there. What cannot be read is as good as nothing: it is asked again.
-    pub(super) fn get(&self) -> Option<Kept> {
+    pub(super) fn get<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&fs::read(&self.path).ok()?).ok()
     }
 
     /// Keep an answer.
-    pub(super) fn put(&self, kept: &Kept) -> Result<(), store::StoreError> {
+    pub(super) fn put(&self, kept: &impl Serialize) -> Result<(), store::StoreError> {
         store::write_json(&self.path, kept)
     }
 }

@@ -1,0 +1,66 @@
+//! What test cases and evaluations have in common: a file with evaluators, read so that whatever can be
+//! found wrong in one go is in the error.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use camino::Utf8Path;
+
+use super::{
+    error::{ConfigError, Fault},
+    evaluator::{self, EvaluatorSpec, Refused},
+    interpolate::Variables,
+    node::{Node, Value},
+    paths,
+    settings::Settings,
+    source::Source,
+};
+
+/// Open a file and read it.
+pub(super) fn open<T>(
+    path: &Utf8Path,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+    read: impl FnOnce(&Node, &evaluator::Context<'_>) -> Result<T, Refused>,
+) -> Result<T, ConfigError> {
+    let variables = Variables {
+        project: &settings.variables,
+        env,
+    };
+    let (source, root) = Source::read(path, &variables)?;
+    let source = Arc::new(source);
+    let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
+    let context = evaluator::Context {
+        source: &source,
+        folder: &folder,
+        variables: &variables,
+    };
+    read(&root, &context).map_err(|refused| match refused {
+        Refused::Here(faults) => source.error(faults),
+        Refused::InFile(error) => error,
+    })
+}
+
+/// The evaluators; faults of the list join `faults`, and a definition file counts only when
+/// there are none.
+pub(super) fn evaluators(
+    root: &Node,
+    context: &evaluator::Context<'_>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<EvaluatorSpec>, Refused> {
+    let items = match root.get("evaluators").map(|node| &node.value) {
+        Some(Value::List(items)) => items.as_slice(),
+        // Left out or no list at all: reading the whole test case says so.
+        _ => return Ok(Vec::new()),
+    };
+    if items.is_empty() {
+        let fault = root.fault("evaluators", "`evaluators` is empty");
+        faults.push(fault.with_hint("name at least one, such as `- git-diff`"));
+    }
+    match evaluator::read(items, context) {
+        Ok(evaluators) => return Ok(evaluators),
+        Err(Refused::Here(more)) => faults.extend(more),
+        Err(Refused::InFile(error)) if faults.is_empty() => return Err(Refused::InFile(error)),
+        Err(Refused::InFile(_)) => {}
+    }
+    Ok(Vec::new())
+}
