@@ -84,7 +84,7 @@ fn explain(findings: &mut [Finding], order: &[String]) {
         let mut found = findings.iter();
         found.any(|finding| finding.name == *name && finding.path.is_some())
     };
-    let chosen = order.iter().copied().find(|name| is_there(&name));
+    let chosen = order.iter().copied().find(|name| is_there(name));
     for finding in findings.iter_mut().filter(|finding| finding.name != "git") {
         let why = match chosen {
             _ if !order.contains(&finding.name) => "not in the order".to_owned(),
