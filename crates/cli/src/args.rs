@@ -59,6 +59,8 @@ pub enum Command {
     Rescore(RescoreArgs),
     /// Remove workspaces, runs, and what dead runs left behind
     Clean(CleanArgs),
+    /// Run one trial of a suite, as the jobs of a cluster do
+    Trial(TrialArgs),
     /// Work with tasks
     Task(TaskArgs),
     /// Work with agents' logs
@@ -186,6 +188,9 @@ pub struct SuiteArgs {
     /// Run what is missing of an earlier run; the newest one when no folder is named
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<Utf8PathBuf>,
+    /// What becomes of a cluster's jobs at Ctrl-C; asked on a terminal, else they go on
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub on_interrupt: Option<InterruptArg>,
     /// Show what would run, in its order, and run nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -326,6 +331,8 @@ pub enum SchemaName {
     Results,
     /// record.json
     Record,
+    /// The spec of one trial, which `proctor trial` reads
+    Trial,
 }
 
 /// `proctor status`.
@@ -408,6 +415,29 @@ fn age(text: &str) -> Result<std::time::Duration, String> {
         .and_then(|(unit, number)| number.checked_mul(unit));
     let age = seconds.map(std::time::Duration::from_secs);
     age.ok_or_else(|| "a whole number and s, m, h, d or w, such as 7d".to_owned())
+}
+
+/// `proctor trial`.
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "It may be started more than once and on several machines: one of them runs the trial. Exit codes: as for `proctor run`, and 4 when another process has the trial."
+)]
+pub struct TrialArgs {
+    /// The trial's spec, as a run on a cluster writes it
+    #[arg(long, value_name = "FILE")]
+    pub spec: Utf8PathBuf,
+    /// Where its record goes, instead of the folder that the spec names
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<Utf8PathBuf>,
+}
+
+/// What becomes of a cluster's jobs when a run is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InterruptArg {
+    /// They go on; `--resume` takes the run up again
+    Detach,
+    /// They are cancelled
+    Cancel,
 }
 
 /// `proctor task`.

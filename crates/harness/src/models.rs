@@ -1,20 +1,25 @@
 //! The models as trials reach them: through a gateway of the run, each trial with a key of its
 //! own. Real keys stay in the gateway; what a trial used has a second, independent source.
 
+mod gateways;
+mod nodes;
+
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
-    Auth, Budget, Call, CassetteReport, CassetteSpec, Ended, Gateway, GatewayConfig, GatewayError,
+    Auth, Budget, Call, CassetteReport, CassetteSpec, Certificate, Ended, Gateway, GatewayConfig, GatewayError,
     HttpUpstream, KeySpec, Kind, Ledger, Limits, ModelContext, NanoUsd, OnMiss, Pace, Pages,
     Policy, Prices, Provider, Secret, Setting, SocketGuard, Tokens, Totals, Upstream, VirtualKey,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::gateways::RunGateways;
+pub(crate) use self::nodes::{HeadGateway, is_provider_key};
 use crate::{
     agent::Endpoint,
-    config::{Execution, GatewaySettings, TapeMode, Tapes},
+    config::{Execution, GatewayPlace, GatewaySettings, TapeMode, Tapes},
     last_call::{self, FailedCall},
     side_calls::{self, SideCall, View},
     usage::{Figures, Usage, UsageSource, Usd},
@@ -71,6 +76,8 @@ pub struct Models {
     shared: Vec<Arc<Budget>>,
     /// The real keys, so that they can be kept out of what agents see.
     secrets: Vec<String>,
+    /// Where it is, when trials run on nodes.
+    known_as: Option<GatewayPlace>,
 }
 
 /// A trial's way to the models.
@@ -137,6 +144,9 @@ pub struct GatewayRecord {
     /// What was done with a recording, when calls were answered from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
+    /// Where the gateway was, when the trial ran on a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<GatewayPlace>,
     /// The calls one by one, to compare with; on disk they are in the call log.
     #[serde(skip)]
     seen: Vec<SideCall>,
@@ -183,10 +193,11 @@ pub struct Needs<'a> {
 }
 
 /// Where a gateway listens, and whether it shows what it does.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) listen: SocketAddr,
     pub(crate) pages: Pages,
+    pub(crate) certificate: Option<Certificate>,
 }
 
 impl Default for Place {
@@ -194,6 +205,7 @@ impl Default for Place {
         Place {
             listen: GatewayConfig::default().listen,
             pages: Pages::Hidden,
+            certificate: None,
         }
     }
 }
@@ -247,6 +259,7 @@ impl Models {
                 .collect(),
             listen: place.listen,
             pages: place.pages,
+            certificate: place.certificate,
             ..GatewayConfig::default()
         })?;
         let run_limit = settings.run_budget_usd.map(|usd| Limits {
@@ -261,6 +274,7 @@ impl Models {
                 .collect(),
             settings: settings.clone(),
             secrets,
+            known_as: None,
         })
     }
 
@@ -286,6 +300,7 @@ impl Models {
             },
             shared: self.shared.clone(),
             secrets: self.secrets.clone(),
+            known_as: self.known_as,
         }
     }
 
@@ -377,6 +392,7 @@ impl Models {
         let ledger = self.gateway.revoke(key).await.unwrap_or_default();
         let mut record = GatewayRecord::of(&ledger);
         let replays = self.settings.tapes.as_ref().is_some_and(Tapes::replays);
+        record.place = self.known_as;
         record.replay = ledger.cassette.as_ref().filter(|_| replays).map(replayed);
         record
     }
@@ -388,39 +404,6 @@ pub fn providers(env: &BTreeMap<String, String>) -> Vec<(&'static str, String)> 
     known
         .filter_map(|known| Some((known.provider.name(), known.upstream(env)?.base_url)))
         .collect()
-}
-
-/// The gateways of a run of test cases: one for each way in which they are set up.
-#[derive(Debug, Default)]
-pub struct RunGateways {
-    started: Vec<Models>,
-}
-
-impl RunGateways {
-    /// The gateway that is set up like this; `None` when there is to be none.
-    pub fn of(
-        &mut self,
-        settings: Option<&GatewaySettings>,
-        env: &BTreeMap<String, String>,
-    ) -> Result<Option<&Models>, GatewayError> {
-        let Some(settings) = settings else {
-            return Ok(None);
-        };
-        let known = |models: &Models| models.settings == *settings;
-        let at = self.started.iter().position(known);
-        if at.is_none() {
-            let mut models = Models::at(settings, env, Place::default())?;
-            let limit = settings.run_budget_usd;
-            let same = |models: &&Models| models.settings.run_budget_usd == limit;
-            if let Some(other) = self.started.iter().find(same) {
-                // What all trials may spend together is one sum.
-                models.shared.clone_from(&other.shared);
-            }
-            self.started.push(models);
-        }
-        let at = at.unwrap_or(self.started.len() - 1);
-        Ok(self.started.get(at))
-    }
 }
 
 /// All prices that hold with these settings.
@@ -516,6 +499,7 @@ impl GatewayRecord {
             side_calls: Vec::new(),
             differences: Vec::new(),
             replay: None,
+            place: None,
             seen: ledger.calls.iter().filter_map(seen).collect(),
             context: ledger.context.clone(),
             last_failure: last_call::failed(ledger),

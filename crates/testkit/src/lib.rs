@@ -21,6 +21,7 @@ mod real_agent;
 mod real_cli;
 mod repo;
 mod runners;
+mod slurm;
 
 pub use command::{Output, Program, Running};
 pub use context::TestContext;
@@ -30,3 +31,4 @@ pub use leftovers::{processes_with, wait_until};
 pub use real_cli::RealCli;
 pub use repo::Repo;
 pub use runners::test_runner;
+pub use slurm::Cluster;

@@ -1,5 +1,6 @@
 //! `proctor doctor`.
 
+use camino::Utf8PathBuf;
 use proctor_harness::{
     agent::{Adapter, Authentication},
     agents::ADAPTERS,
@@ -13,6 +14,14 @@ use crate::{
     error::{CliError, Exit},
     host, ui,
 };
+
+/// What runs trials elsewhere or apart: nothing needs them, so that nothing is hinted at.
+const ENGINES: [(&str, &str); 4] = [
+    ("slurm", "sbatch"),
+    ("docker", "docker"),
+    ("podman", "podman"),
+    ("apptainer", "apptainer"),
+];
 
 /// What was found out about one program.
 #[derive(Serialize)]
@@ -66,6 +75,14 @@ async fn examine(host: &Host) -> Vec<Finding> {
     for adapter in ADAPTERS.iter().copied() {
         findings.extend(examine_agent(adapter, host).await);
     }
+    findings.extend(ENGINES.map(|(name, program)| Finding {
+        name,
+        program,
+        path: host.find_program(program).map(Utf8PathBuf::into_string),
+        version: None,
+        authenticated: None,
+        hint: None,
+    }));
     findings
 }
 

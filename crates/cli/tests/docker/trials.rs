@@ -3,6 +3,7 @@
 
 mod bounds;
 mod elsewhere;
+mod engines;
 mod harbor;
 mod many;
 mod models;

@@ -4,6 +4,7 @@
 mod event_log;
 mod events;
 mod meta;
+mod place;
 mod record;
 mod results;
 mod tail;
@@ -12,6 +13,7 @@ pub use event_log::{EventLog, EventWriter};
 pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use meta::{ExitReason, Meta};
+pub use place::Place;
 pub use record::{
     AgentRecord, ContainerRecord, DiffRecord, HostRecord, Judgement, LimitsRecord, OutputRecord,
     ProcessRecord, RECORD_VERSION, Record, ResourceRecord, SandboxRecord, TaskRecord, TrialStatus,

@@ -8,7 +8,11 @@ mod run;
 mod sidecar;
 mod workspace;
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -67,6 +71,28 @@ pub struct Context<'a> {
     pub listener: &'a Listener<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
+    /// Why it is cancelled, when that is not somebody's wish.
+    pub cause: &'a Cause,
+}
+
+/// Why a trial is cancelled, when nobody wished it: what it came to is that.
+#[derive(Debug, Default)]
+pub struct Cause(OnceLock<Outcome>);
+
+impl Cause {
+    /// Say why, before cancelling.
+    pub fn set(&self, outcome: Outcome) {
+        // The first reason is the one that counts.
+        let _ = self.0.set(outcome);
+    }
+
+    /// What an interrupted trial came to.
+    fn of(&self, outcome: Outcome) -> Outcome {
+        match (outcome, self.0.get()) {
+            (Outcome::Interrupted, Some(cause)) => *cause,
+            _ => outcome,
+        }
+    }
 }
 
 /// Why a trial has no end: bad input that only shows when it is used, or a record that could
@@ -159,7 +185,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         prepared = trial.prepare() => prepared,
         () = context.cancel.cancelled() => Err(interrupted()),
     };
-    let ran = match prepared {
+    let mut ran = match prepared {
         Ok(ready) => trial.drive(ready).await,
         Err(NotRun::Usage(error)) => return Err(error),
         Err(NotRun::Infrastructure {
@@ -168,6 +194,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             message,
         }) => trial.not_run(outcome, code, message),
     };
+    ran.conclusion.outcome = context.cause.of(ran.conclusion.outcome);
     trial.conclude(&ran);
     trial.judge(&ran).await;
     trial.leave().await;
@@ -189,6 +216,8 @@ struct Trial<'a> {
     clock: Instant,
     record: Record,
     artifacts: Utf8PathBuf,
+    /// The artifacts folder itself, wherever it is moved: records go there and nowhere else.
+    place: store::Place,
     private: Utf8PathBuf,
     /// Written as the session goes; `None` once it is finished.
     log: Option<LogWriter<NamedTempFile>>,
@@ -247,7 +276,8 @@ impl<'a> Trial<'a> {
             plan,
             context,
             clock: Instant::now(),
-            record: first_record(plan, context),
+            record: first_record(plan, context.run_id),
+            place: store::Place::open(&artifacts)?,
             artifacts,
             private,
             log: Some(LogWriter::new(log)),
@@ -290,7 +320,7 @@ impl<'a> Trial<'a> {
     async fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
-                Outcome::Interrupted
+                self.context.cause.of(Outcome::Interrupted)
             }
             other => other,
         };
@@ -390,7 +420,7 @@ impl<'a> Trial<'a> {
     }
 
     fn write_record(&self) -> Result<(), StoreError> {
-        store::write_json(&self.artifacts.join(store::RECORD_FILE), &self.record)
+        self.place.write_json(store::RECORD_FILE, &self.record)
     }
 }
 
@@ -418,10 +448,11 @@ fn test_case(plan: &TrialPlan, record: &Record) -> store::TestCaseResult {
     }
 }
 
-fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
+/// What stands in the record of a trial when it begins: should Proctor be killed, that stays.
+pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
     Record {
         version: store::RECORD_VERSION.to_owned(),
-        run_id: context.run_id.to_owned(),
+        run_id: run_id.to_owned(),
         trial: plan.number,
         outcome: Outcome::Interrupted,
         status: TrialStatus::Interrupted,
