@@ -149,7 +149,11 @@ impl Gateway {
 
     /// The base URL for clients.
     pub fn url(&self) -> String {
-        let scheme = if self.hub.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.hub.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         format!("{scheme}://{}", self.address)
     }
 

@@ -111,9 +111,9 @@ impl Attempt<'_> {
     /// Show that we live; end the trial when it is another's, or when its time is over.
     async fn watch(&self, claim: &Claim, cancel: &CancellationToken, cause: &Cause) {
         loop {
-            let left = self
-                .until
-                .map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            let left = self.until.map_or(Duration::MAX, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
             if left.is_zero() {
                 cause.set(Outcome::Timeout);
                 break;

@@ -352,10 +352,7 @@ mod tests {
             let asking: Vec<_> = (0..16)
                 .map(|_| {
                     scope.spawn(|| {
-                        matches!(
-                            take(&claims, &holder(None), Duration::ZERO),
-                            Taken::Ours(_)
-                        )
+                        matches!(take(&claims, &holder(None), Duration::ZERO), Taken::Ours(_))
                     })
                 })
                 .collect();

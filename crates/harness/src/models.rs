@@ -8,9 +8,10 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
-    Auth, Budget, Call, CassetteReport, CassetteSpec, Certificate, Ended, Gateway, GatewayConfig, GatewayError,
-    HttpUpstream, KeySpec, Kind, Ledger, Limits, ModelContext, NanoUsd, OnMiss, Pace, Pages,
-    Policy, Prices, Provider, Secret, Setting, SocketGuard, Tokens, Totals, Upstream, VirtualKey,
+    Auth, Budget, Call, CassetteReport, CassetteSpec, Certificate, Ended, Gateway, GatewayConfig,
+    GatewayError, HttpUpstream, KeySpec, Kind, Ledger, Limits, ModelContext, NanoUsd, OnMiss, Pace,
+    Pages, Policy, Prices, Provider, Secret, Setting, SocketGuard, Tokens, Totals, Upstream,
+    VirtualKey,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

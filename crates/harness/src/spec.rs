@@ -15,8 +15,8 @@ use crate::{
     attempt::{Attempt, Attempted},
     claim::{Claims, Holder},
     config::{
-        ConfigError, Execution, Executor, GatewayPlace, ResolvedSuite, SandboxKind, Settings, load_kept_suite,
-        network_named,
+        ConfigError, Execution, Executor, GatewayPlace, ResolvedSuite, SandboxKind, Settings,
+        load_kept_suite, network_named,
     },
     event::{Listener, RunEvent},
     host::Host,

@@ -245,7 +245,9 @@ impl SuiteRun<'_> {
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
         if let Executor::Slurm(settings) = &self.execution.executor {
-            return self.run_on_cluster(run_dir, settings, listener, cancel).await;
+            return self
+                .run_on_cluster(run_dir, settings, listener, cancel)
+                .await;
         }
         let gateway = self.execution.gateway.as_ref();
         let Some(settings) = gateway.and_then(|gateway| gateway.litellm.as_ref()) else {

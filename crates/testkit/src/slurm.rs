@@ -76,7 +76,9 @@ impl Cluster {
 
     fn pid_file(&self, node: &str) -> String {
         let conf = fs_err::read_to_string(&self.conf).expect("the configuration");
-        let line = conf.lines().find_map(|line| line.strip_prefix("SlurmdPidFile="));
+        let line = conf
+            .lines()
+            .find_map(|line| line.strip_prefix("SlurmdPidFile="));
         line.expect("where daemons leave their ids")
             .replace("%n", node)
     }

@@ -43,7 +43,9 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         };
         if let Some(queue) = queue {
             let (running, pending) = (queue.running, queue.pending);
-            ui::print(&format!("on the cluster: {running} running, {pending} pending\n"))?;
+            ui::print(&format!(
+                "on the cluster: {running} running, {pending} pending\n"
+            ))?;
         }
         ui::print(&format!("{state}\n"))?;
     }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{Executor, GatewaySettings, ResolvedSuite, SandboxKind, Settings, load_suite, suite_of_folder},
+    config::{
+        Executor, GatewaySettings, ResolvedSuite, SandboxKind, Settings, load_suite,
+        suite_of_folder,
+    },
     control::Control,
     event::RunEvent,
     host::Host,

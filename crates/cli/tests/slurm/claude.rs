@@ -20,7 +20,9 @@ fn run(place: &str) -> Option<Vec<Value>> {
     script.answers.extend(once.iter().chain(&once).cloned());
     let model = ScriptedModel::start_blocking(script).unwrap();
     let executor = match place {
-        "head" => json!({"type": "slurm", "memory": "900m", "gateway": "head", "address": "localhost"}),
+        "head" => {
+            json!({"type": "slurm", "memory": "900m", "gateway": "head", "address": "localhost"})
+        }
         _ => json!({"type": "slurm", "memory": "900m"}),
     };
     let more = json!({
@@ -31,7 +33,10 @@ fn run(place: &str) -> Option<Vec<Value>> {
     let rig = Rig::of(cluster, context, agent, &more);
     let program = rig.run(&[]).model(&model).env("ANTHROPIC_API_KEY", CANARY);
     program.run().assert_code(0);
-    assert_eq!(files_with(&rig.latest(), CANARY), Vec::<camino::Utf8PathBuf>::new());
+    assert_eq!(
+        files_with(&rig.latest(), CANARY),
+        Vec::<camino::Utf8PathBuf>::new()
+    );
     let records = rig.finished();
     assert_eq!(records.len(), 3);
     Some(records.into_values().collect())
@@ -44,7 +49,10 @@ fn check(place: &str) {
     for record in records {
         assert_eq!(record["outcome"], "completed", "{record}");
         assert_eq!(record["gateway"]["place"], place);
-        assert!(record["gateway"]["calls"].as_u64().unwrap() >= 2, "{record}");
+        assert!(
+            record["gateway"]["calls"].as_u64().unwrap() >= 2,
+            "{record}"
+        );
         assert_eq!(record["diff"]["files_changed"], 1);
     }
 }

@@ -42,7 +42,10 @@ fn a_head_that_is_killed_is_followed_by_another() {
     running.wait();
     let before = rig.finished();
     let jobs = rig.jobs();
-    assert!(rig.cluster.count(&jobs, "PENDING,RUNNING") > 0, "jobs go on");
+    assert!(
+        rig.cluster.count(&jobs, "PENDING,RUNNING") > 0,
+        "jobs go on"
+    );
     let second = rig.run(&["--resume"]).spawn();
     wait_until(Duration::from_mins(2), "two more end", || {
         rig.finished().len() >= before.len() + 2
@@ -56,5 +59,9 @@ fn a_head_that_is_killed_is_followed_by_another() {
         assert_eq!(after[&trial], record, "it was not run again");
     }
     let folder = rig.latest().join("trials/agent/task");
-    assert_eq!(folder.read_dir_utf8().unwrap().count(), 12, "none was run twice");
+    assert_eq!(
+        folder.read_dir_utf8().unwrap().count(),
+        12,
+        "none was run twice"
+    );
 }

@@ -426,9 +426,6 @@ mod tests {
             .iter()
             .map(|array| (array.shape, array.base, array.indices.len()))
             .collect();
-        assert_eq!(
-            shown,
-            [("large", 0, 1), ("small", 0, 2), ("small", 10, 2)]
-        );
+        assert_eq!(shown, [("large", 0, 1), ("small", 0, 2), ("small", 10, 2)]);
     }
 }

@@ -11,4 +11,7 @@ mod simulation;
 pub mod slurm;
 
 pub use self::head::{OnEnd, QueueCount, queued};
-pub(crate) use self::head::{Gathered, Head};
+pub(crate) use self::{
+    head::{Gathered, Head},
+    paths::has_living,
+};

@@ -7,7 +7,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use super::{board::TaskId, slurm};
-use crate::store::StoreError;
+use crate::{claim::STALE, store::StoreError};
 
 /// The folder in a run's folder.
 pub(super) const FOLDER: &str = "cluster";
@@ -80,4 +80,29 @@ pub(super) fn tasks(folder: &Utf8Path) -> BTreeMap<usize, TaskId> {
         }
     }
     tasks
+}
+
+/// Whether jobs of a run without a head are at work: their claims are fresh.
+pub(crate) fn has_living(run: &Utf8Path) -> bool {
+    run.join(FOLDER).is_dir() && any_fresh(&run.join("claims"))
+}
+
+fn any_fresh(folder: &Utf8Path) -> bool {
+    let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
+    let mut paths = entries.map(camino::Utf8DirEntry::into_path);
+    paths.any(|path| {
+        if path.is_dir() {
+            any_fresh(&path)
+        } else {
+            is_fresh(&path)
+        }
+    })
+}
+
+fn is_fresh(claim: &Utf8Path) -> bool {
+    let heard = claim.metadata().and_then(|about| about.modified());
+    let age = heard.map(|heard| heard.elapsed().unwrap_or_default());
+    // The second line says that it was given up.
+    age.is_ok_and(|age| age < STALE)
+        && fs::read_to_string(claim).is_ok_and(|text| text.lines().count() < 2)
 }

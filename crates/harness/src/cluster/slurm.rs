@@ -74,7 +74,11 @@ impl Slurm<'_> {
         after: Option<u64>,
     ) -> Result<u64, SlurmError> {
         let said = self
-            .call("sbatch", self.arguments(array, after), Some(self.script(array)))
+            .call(
+                "sbatch",
+                self.arguments(array, after),
+                Some(self.script(array)),
+            )
             .await?;
         let job = said.trim().split(';').next().unwrap_or_default();
         job.parse().map_err(|_| SlurmError::Failed {
@@ -292,8 +296,7 @@ pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
     let slurms = text.lines().filter(|line| line.starts_with("slurmstepd"));
     let mut word = None;
     for line in slurms {
-        if line.contains("memory limit") || line.contains("oom") || line.contains("out of memory")
-        {
+        if line.contains("memory limit") || line.contains("oom") || line.contains("out of memory") {
             return Some(Word::Memory);
         }
         if line.contains("due to time limit") {
