@@ -333,7 +333,7 @@ impl SuiteRun<'_> {
         let gathered = Gathered {
             done,
             failed_starts,
-            is_detached: false,
+            ..Gathered::default()
         };
         self.sum_up(run_dir, gathered, cancel)
     }
@@ -366,7 +366,8 @@ impl SuiteRun<'_> {
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
         let tasks = calibrate(&mut done);
         let missing = self.plan.trials.len() - done.len();
-        let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
+        let is_cancelled =
+            cancel.is_cancelled() || self.control.has_cancelled() || gathered.was_cancelled;
         let summary = RunSummary {
             run_id: run_dir.id.clone(),
             run_dir: run_dir.path.clone(),

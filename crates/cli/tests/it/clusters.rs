@@ -1,6 +1,7 @@
 //! Trials as programs of their own, and what is refused on clusters; no cluster is needed. Those with one are in
 //! `tests/slurm`.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
 use camino::Utf8PathBuf;
@@ -21,19 +22,24 @@ fn agents(context: &TestContext, seconds: u64) -> Value {
     json!([{"name": "writer", "type": "command", "config": {"command": ["agent"]}}])
 }
 
-/// The spec that a run left which found no cluster.
+/// The spec that a run left whose cluster takes nothing.
 fn spec(context: &TestContext, seconds: u64) -> Utf8PathBuf {
+    for program in ["sbatch", "scontrol"] {
+        let path = context.bin().join(program);
+        fs_err::write(&path, "#!/bin/sh\necho closed >&2\nexit 1\n").unwrap();
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
     let path = suite(
         context,
         &agents(context, seconds),
         &json!({"executor": SLURM}),
     );
-    // Were there a Slurm on this machine, it would not be found without its configuration.
-    let nowhere = context.root().join("nowhere");
-    let program = context.proctor(["run", path.as_str()]);
-    let output = program.env("SLURM_CONF", &nowhere).run();
+    let output = context.proctor(["run", path.as_str()]).run();
     output.assert_code(3);
-    assert!(output.stderr.contains("sbatch"), "{output:?}");
+    assert!(
+        output.stderr.contains("sbatch failed: closed"),
+        "{output:?}"
+    );
     context
         .root()
         .join("suite/results/latest/cluster/trials/0.json")

@@ -77,7 +77,7 @@ fn help_tells_what_there_is() {
     Usage: proctor schema [NAME]
 
     Arguments:
-      [NAME]  Of which file [default: suite] [possible values: suite, eval, log, results, record]
+      [NAME]  Of which file [default: suite] [possible values: suite, eval, log, results, record, trial]
 
     Options:
       -h, --help  Print help (see more with '--help')

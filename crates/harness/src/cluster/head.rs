@@ -96,6 +96,8 @@ pub(crate) struct Gathered {
     pub(crate) failed_starts: Vec<FailedStart>,
     /// Whether jobs go on without us.
     pub(crate) is_detached: bool,
+    /// Whether somebody else cancelled jobs.
+    pub(crate) was_cancelled: bool,
 }
 
 /// The head of a run.
@@ -108,6 +110,8 @@ pub(crate) struct Head<'a> {
     gateway: Option<(Models, HeadGateway)>,
     keys: BTreeMap<usize, VirtualKey>,
     begun: BTreeSet<usize>,
+    /// Agents whose other trials are not run.
+    stopped: BTreeSet<String>,
     last_job: Option<u64>,
     clock: Instant,
     gathered: Gathered,
@@ -140,6 +144,7 @@ impl<'a> Head<'a> {
             gateway: None,
             keys: BTreeMap::new(),
             begun: BTreeSet::new(),
+            stopped: BTreeSet::new(),
             last_job: None,
             clock: Instant::now(),
             gathered: Gathered::default(),
@@ -325,16 +330,16 @@ impl<'a> Head<'a> {
         } else {
             BTreeMap::new()
         };
-        let mut hopeless = BTreeSet::new();
+        let before = self.stopped.clone();
         for (number, gone) in changed {
             let word = gone.map(|task| word(&self.slurm.folder, task, &words));
             let ended = self.look_at(number, word, listener)?;
             if ended.is_some_and(|record| is_hopeless(record.outcome)) {
-                hopeless.insert(self.key(number).agent);
+                self.stopped.insert(self.key(number).agent);
             }
         }
-        for agent in hopeless {
-            self.stop(&agent).await;
+        for agent in self.stopped.difference(&before) {
+            self.stop(agent).await;
         }
         Ok(())
     }
@@ -361,7 +366,8 @@ impl<'a> Head<'a> {
         let now = self.clock.elapsed();
         let seen = Look {
             record: record.as_ref().map(|record| record.outcome),
-            claim: claimed(&claims),
+            // While its task runs that says nothing.
+            claim: word.map_or(Claimed::Nobody, |_| claimed(&claims)),
             word,
         };
         let mut step = self.board.decide(number, seen, now);
@@ -386,6 +392,9 @@ impl<'a> Head<'a> {
                 self.keys.remove(&number);
                 return Ok(Some(record));
             }
+            (Step::NotRun, _) if !self.stopped.contains(&key.agent) => {
+                self.gathered.was_cancelled = true;
+            }
             (Step::Refused, _) => {
                 let failed = self.refused(&key, number);
                 self.gathered.failed_starts.push(failed);
@@ -396,7 +405,7 @@ impl<'a> Head<'a> {
     }
 
     /// The trials of this agent would all fail alike: those that have not begun are not run.
-    async fn stop(&mut self, agent: &str) {
+    async fn stop(&self, agent: &str) {
         let plans = &self.run.plan.trials;
         let tasks = self.board.tasks_of(|number| plans[number].name == agent);
         // What cannot be cancelled fails by itself.
