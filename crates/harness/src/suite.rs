@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    attempt::{Attempt, Attempted, finished, settled},
+    attempt::{Attempt, Attempted, finished, set_aside, settled},
     calibration::calibrate,
     claim::{Claims, Holder},
     cluster::{Gathered, Head, OnEnd, slurm::SlurmError},
@@ -27,7 +27,7 @@ use crate::{
     providers::{Providers, Turn, pause},
     runner::{CACHE, FailedStart, RunSummary, TrialSummary, judges, overall, summary},
     sandbox::{Pool, Seat, docker::EngineError},
-    store::{self, EventWriter, Meta, RunDir, StoreError},
+    store::{self, EventWriter, Meta, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
 };
 
@@ -491,8 +491,10 @@ impl Job<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            if record.outcome == Outcome::Sandbox && seat.has_died().await {
-                // It says nothing of the trial: another engine does it, and it is no retry.
+            if record.status == TrialStatus::Error && seat.has_died().await {
+                // It says nothing of the trial, be it that the agent was done and nobody could
+                // judge it: another engine does it, and it is no retry.
+                set_aside(&folder)?;
                 continue;
             }
             drop(seat);
