@@ -16,7 +16,7 @@ use crate::error::GatewayError;
 /// A certificate and its private key, which never leaves the process.
 pub struct Certificate {
     names: Vec<String>,
-    certificate: CertificateDer<'static>,
+    der: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
     pem: String,
 }
@@ -38,7 +38,7 @@ impl Certificate {
         Ok(Self {
             names: names.to_vec(),
             pem: cert.pem(),
-            certificate: cert.der().clone(),
+            der: cert.der().clone(),
             key: PrivatePkcs8KeyDer::from(key_pair.serialize_der()).into(),
         })
     }
@@ -54,7 +54,7 @@ impl Certificate {
             .with_safe_default_protocol_versions()
             .and_then(|config| {
                 let config = config.with_no_client_auth();
-                config.with_single_cert(vec![self.certificate], self.key)
+                config.with_single_cert(vec![self.der], self.key)
             });
         let config = config.map_err(|error| refused(&self.names, error.to_string()))?;
         Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))

@@ -317,7 +317,7 @@ impl TrialSpec {
 /// How much of a job's time a trial may use.
 fn usable(limit_s: u64) -> Duration {
     let limit = Duration::from_secs(limit_s);
-    limit - LONGEST_LEAD.min(limit / 4)
+    limit.saturating_sub(LONGEST_LEAD.min(limit / 4))
 }
 
 #[cfg(test)]

@@ -478,21 +478,14 @@ fn every_trial_has_one_record_whatever_fails() {
     let wanted = std::env::var("PROCTOR_SIMULATE").ok();
     let wanted: Option<Vec<u64>> =
         wanted.map(|text| text.split(' ').map(|part| part.parse().unwrap()).collect());
-    let (first, seeds, size) = match wanted.as_deref() {
-        Some([first, seeds, nodes, trials]) => {
-            let size = Size {
-                nodes: usize::try_from(*nodes).unwrap(),
-                trials: usize::try_from(*trials).unwrap(),
-            };
-            (*first, *seeds, size)
-        }
-        _ => {
-            let size = Size {
-                nodes: 10,
-                trials: 300,
-            };
-            (0, 20, size)
-        }
+    let small = [0, 20, 10, 300];
+    let wanted = wanted.unwrap_or_else(|| small.to_vec());
+    let [first, seeds, nodes, trials] = wanted[..] else {
+        panic!("four numbers are asked for");
+    };
+    let size = Size {
+        nodes: usize::try_from(nodes).unwrap(),
+        trials: usize::try_from(trials).unwrap(),
     };
     for seed in first..first + seeds {
         simulate(size, seed);

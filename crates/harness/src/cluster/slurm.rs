@@ -212,7 +212,8 @@ impl Slurm<'_> {
         let keeps_keys = self.settings.gateway == GatewayPlace::Head;
         let is_meant = |name: &str| {
             let is_slurms = name.starts_with("SBATCH_") || name.starts_with("SLURM_JOB");
-            !is_slurms && !(keeps_keys && models::is_provider_key(name))
+            let stays_here = keeps_keys && models::is_provider_key(name);
+            !is_slurms && !stays_here
         };
         let ours = self.host.env.iter().filter(|(name, _)| is_meant(name));
         let ours = ours.map(|(name, value)| (name.into(), value.into()));
@@ -241,8 +242,8 @@ pub fn expression(indices: &BTreeSet<u32>) -> String {
 /// The indices of such a list; what cannot be read is left out.
 pub fn indices(text: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
-    let list = text.split('%').next().unwrap_or_default();
-    for part in list.split(',') {
+    let all = text.split('%').next().unwrap_or_default();
+    for part in all.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         if let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse()) {
             found.extend(first..=last);

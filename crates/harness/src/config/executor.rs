@@ -157,28 +157,17 @@ fn slurm(node: &Node) -> Result<SlurmSettings, Fault> {
     let written: SlurmAsWritten = node.read()?;
     let bad = |key: &str, text: &str, what: &str, hint: &str| {
         let message = format!("`{text}` is not {what}");
-        Err(node.fault(key, message).with_hint(hint.to_owned()))
+        node.fault(key, message).with_hint(hint.to_owned())
     };
-    let time = match written.time.as_deref() {
-        None => None,
-        Some(text) => match duration(text) {
-            Some(time) => Some(time),
-            None => {
-                let hint = "write a number with a unit, such as `30m` or `2h`";
-                return bad("time", text, "a time", hint);
-            }
-        },
-    };
-    let memory = match written.memory.as_deref() {
-        None => None,
-        Some(text) => match bytes(text) {
-            Some(memory) => Some(memory),
-            None => {
-                let hint = "write a number with a unit, such as `512m` or `4g`";
-                return bad("memory", text, "a size", hint);
-            }
-        },
-    };
+    let time = written.time.as_deref().map(|text| {
+        let hint = "write a number with a unit, such as `30m` or `2h`";
+        duration(text).ok_or_else(|| bad("time", text, "a time", hint))
+    });
+    let memory = written.memory.as_deref().map(|text| {
+        let hint = "write a number with a unit, such as `512m` or `4g`";
+        bytes(text).ok_or_else(|| bad("memory", text, "a size", hint))
+    });
+    let (time, memory) = (time.transpose()?, memory.transpose()?);
     if written.cpus == Some(0) {
         return Err(node.fault("cpus", "`cpus` is a number from 1"));
     }
