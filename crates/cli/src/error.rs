@@ -8,6 +8,9 @@ use proctor_harness::{
     spec::SpecError, store::TrialStatus, suite::SuiteError, trial::TrialError,
 };
 
+const IN_THE_SUITE: &str = "write it into the suite, under `gateway`";
+const IS_SLURM_THERE: &str = "`proctor doctor` tells whether Slurm is there";
+
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -255,12 +258,8 @@ impl CliError {
             | CliError::Clean(CleanError::Running { .. }) => {
                 Some("wait for it to end, or end it".to_owned())
             }
-            CliError::NotOnCluster { .. } => {
-                Some("write it into the suite, under `gateway`".to_owned())
-            }
-            CliError::Suite(SuiteError::Slurm(_)) => {
-                Some("`proctor doctor` tells whether Slurm is there".to_owned())
-            }
+            CliError::NotOnCluster { .. } => Some(IN_THE_SUITE.to_owned()),
+            CliError::Suite(SuiteError::Slurm(_)) => Some(IS_SLURM_THERE.to_owned()),
             CliError::NoTerminal => Some("leave --tui out to see lines".to_owned()),
             CliError::NoRun { .. } => Some("`proctor list runs` shows those on record".to_owned()),
             CliError::NoEvents { .. } | CliError::Export(ExportError::NoRecord { .. }) => {

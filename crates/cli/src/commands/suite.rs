@@ -12,6 +12,7 @@ use proctor_harness::{
     event::RunEvent,
     host::Host,
     plan::{Filter, SuitePlan},
+    runner::RunSummary,
     suite::SuiteRun,
 };
 use tokio_util::sync::CancellationToken;
@@ -134,10 +135,15 @@ fn run_suite(
             until_stopped(running, &progress, &cancel, stopping)?
         }
     };
+    tell(args, &summary)
+}
+
+/// Tell what the run came to.
+fn tell(args: &RunArgs, summary: &RunSummary) -> Result<Exit, CliError> {
     if args.json {
-        ui::print_json(&summary)?;
+        ui::print_json(summary)?;
     } else {
-        ui::suite_report(&summary)?;
+        ui::suite_report(summary)?;
     }
     if summary.detached {
         let hint = "`proctor status` tells how far they are, `proctor run SUITE --resume` takes the run up again";

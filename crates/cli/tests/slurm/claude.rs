@@ -30,7 +30,7 @@ fn run(place: &str) -> Option<Vec<Value>> {
         "gateway": {"run_budget_usd": 3.0},
     });
     let agent = json!({"type": "claude-code"});
-    let rig = Rig::of(cluster, context, agent, &more);
+    let rig = Rig::of(cluster, context, &agent, &more);
     let program = rig.run(&[]).model(&model).env("ANTHROPIC_API_KEY", CANARY);
     program.run().assert_code(0);
     assert_eq!(

@@ -10,7 +10,7 @@ use crate::support::{Rig, sleeper};
 
 #[test]
 fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
-    let Some(rig) = Rig::new(sleeper(4), &json!({"trials": 30, "parallel": 12})) else {
+    let Some(rig) = Rig::new(&sleeper(4), &json!({"trials": 30, "parallel": 12})) else {
         return;
     };
     let running = rig.run(&[]).spawn();
@@ -31,7 +31,7 @@ fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
 
 #[test]
 fn a_head_that_is_killed_is_followed_by_another() {
-    let Some(rig) = Rig::new(sleeper(2), &json!({"trials": 12, "parallel": 3})) else {
+    let Some(rig) = Rig::new(&sleeper(2), &json!({"trials": 12, "parallel": 3})) else {
         return;
     };
     let running = rig.run(&[]).spawn();

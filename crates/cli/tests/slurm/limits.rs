@@ -17,8 +17,8 @@ fn a_trial_over_its_time_is_a_timeout_whoever_ends_it() {
     let own = json!({"executor": {"type": "slurm", "time": "60s", "memory": "200m"}});
     let engines = json!({"executor": {"type": "slurm", "time": "1h", "memory": "200m", "args": ["--time=1"]}});
     let (Some(one), Some(other)) = (
-        Rig::new(sleeper(600), &own),
-        Rig::new(sleeper(600), &engines),
+        Rig::new(&sleeper(600), &own),
+        Rig::new(&sleeper(600), &engines),
     ) else {
         return;
     };
@@ -39,7 +39,7 @@ fn a_job_that_is_killed_for_its_memory_is_told_apart() {
     let line = "exec python3 -c 'import time; a = bytearray(600 << 20); a[::4096] = b\"x\" * len(a[::4096]); time.sleep(120)'";
     let agent =
         json!({"name": "agent", "type": "command", "config": {"command": ["sh", "-c", line]}});
-    let Some(rig) = Rig::new(agent, &json!({})) else {
+    let Some(rig) = Rig::new(&agent, &json!({})) else {
         return;
     };
     rig.run(&[]).run().assert_code(3);

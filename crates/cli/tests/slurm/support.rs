@@ -19,13 +19,13 @@ pub struct Rig {
 
 impl Rig {
     /// A suite of this agent on one task; `None` if there is no cluster.
-    pub fn new(agent: Value, more: &Value) -> Option<Rig> {
+    pub fn new(agent: &Value, more: &Value) -> Option<Rig> {
         let cluster = Cluster::find()?;
         let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
         Some(Rig::of(cluster, context, agent, more))
     }
 
-    pub fn of(cluster: Cluster, context: TestContext, agent: Value, more: &Value) -> Rig {
+    pub fn of(cluster: Cluster, context: TestContext, agent: &Value, more: &Value) -> Rig {
         let case = json!({
             "name": "task",
             "description": "a trial on a node",

@@ -10,7 +10,7 @@ use crate::support::{Rig, sleeper};
 #[test]
 fn two_hundred_trials_have_one_record_each() {
     let null = json!({"name": "floor", "type": "null"});
-    let Some(rig) = Rig::new(null, &json!({"trials": 200, "parallel": 24})) else {
+    let Some(rig) = Rig::new(&null, &json!({"trials": 200, "parallel": 24})) else {
         return;
     };
     let output = rig.run(&["--json"]).run();
@@ -28,7 +28,7 @@ fn two_hundred_trials_have_one_record_each() {
 
 #[test]
 fn no_more_trials_run_at_a_time_than_was_asked_for() {
-    let Some(rig) = Rig::new(sleeper(2), &json!({"trials": 8, "parallel": 3})) else {
+    let Some(rig) = Rig::new(&sleeper(2), &json!({"trials": 8, "parallel": 3})) else {
         return;
     };
     rig.run(&[]).run().assert_code(0);
@@ -53,7 +53,7 @@ fn no_more_trials_run_at_a_time_than_was_asked_for() {
 
 #[test]
 fn a_trial_that_is_started_twice_is_run_once() {
-    let Some(rig) = Rig::new(sleeper(4), &json!({"trials": 1})) else {
+    let Some(rig) = Rig::new(&sleeper(4), &json!({"trials": 1})) else {
         return;
     };
     let running = rig.run(&[]).spawn();
@@ -89,7 +89,7 @@ fn a_trial_that_is_started_twice_is_run_once() {
 
 #[test]
 fn a_run_that_is_left_goes_on_and_is_taken_up_again() {
-    let Some(rig) = Rig::new(sleeper(3), &json!({"trials": 6, "parallel": 2})) else {
+    let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 6, "parallel": 2})) else {
         return;
     };
     let running = rig.run(&["--on-interrupt", "detach"]).spawn();
@@ -120,7 +120,7 @@ fn a_run_that_is_left_goes_on_and_is_taken_up_again() {
 
 #[test]
 fn a_run_that_is_cancelled_leaves_no_job_and_is_run_to_its_end_later() {
-    let Some(rig) = Rig::new(sleeper(3), &json!({"trials": 5, "parallel": 2})) else {
+    let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 5, "parallel": 2})) else {
         return;
     };
     let running = rig.run(&["--on-interrupt", "cancel"]).spawn();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use camino::Utf8Path;
 use proctor_testkit::{BUSYBOX, PrivateEngine, TestContext, wait_until};
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 fn finished(context: &TestContext) -> usize {
     let folder = context.root().join("results/latest/trials/floor/task");
     let trials = folder.read_dir_utf8().into_iter().flatten().flatten();
-    let is_whole = |path: &camino::Utf8Path| {
+    let is_whole = |path: &Utf8Path| {
         let bytes = fs_err::read(path.join("artifacts/record.json")).unwrap_or_default();
         let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         record["outcome"] == "completed" && record["completed_at"].is_string()
@@ -28,12 +29,13 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
         return;
     };
     // What it lacks it is sent.
-    let removed = std::process::Command::new("docker")
-        .args(["-H", &second.host(), "rmi", BUSYBOX])
-        .output()
-        .unwrap();
-    assert!(removed.status.success(), "{removed:?}");
     let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let docker = |args: &[&str]| {
+        let host = second.host();
+        let all = ["-H", &host].into_iter().chain(args.iter().copied());
+        context.program(Utf8Path::new("docker"), all).run().code
+    };
+    assert_eq!(docker(&["rmi", BUSYBOX]), Some(0));
     let case = json!({
         "name": "task", "description": "in containers", "repo": context.repo().path(),
         "agent": {"type": "claude-code", "config": {"prompt": "do it"}},
@@ -55,11 +57,8 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     wait_until(Duration::from_mins(2), "some trials have ended", || {
         finished(&context) >= 10
     });
-    let image = std::process::Command::new("docker")
-        .args(["-H", &second.host(), "image", "inspect", BUSYBOX])
-        .output()
-        .unwrap();
-    assert!(image.status.success(), "the image was sent");
+    let sent = docker(&["image", "inspect", BUSYBOX]);
+    assert_eq!(sent, Some(0), "the image was sent");
     second.kill();
     assert!(finished(&context) < 100, "it died in mid-run");
     running.wait().assert_code(0);
