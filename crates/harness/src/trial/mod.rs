@@ -11,7 +11,7 @@ mod workspace;
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -48,6 +48,13 @@ use crate::{
 
 /// The version that adapters tell: they are part of Proctor.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The signals that end processes from outside: HUP, INT, KILL and TERM.
+const ENDING_SIGNALS: [i32; 4] = [1, 2, 9, 15];
+/// Shells add this to the signal that killed what they ran.
+const SHELLS_SIGNAL: i32 = 128;
+/// Whoever signals all processes of a job comes to us within this time.
+const OUR_TURN: Duration = Duration::from_millis(500);
 
 /// What a trial needs to know of its run.
 pub struct Context<'a> {
@@ -194,11 +201,29 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             message,
         }) => trial.not_run(outcome, code, message),
     };
+    if was_killed_with_us(&ran, context.cancel).await {
+        ran.conclusion.outcome = Outcome::Interrupted;
+    }
     ran.conclusion.outcome = context.cause.of(ran.conclusion.outcome);
     trial.conclude(&ran);
     trial.judge(&ran).await;
     trial.leave().await;
     trial.end(&ran).await
+}
+
+/// Whether the agent died because somebody ends us: engines of clusters signal all processes of a
+/// job, and the agent may go first. That is no failure of its own.
+async fn was_killed_with_us(ran: &Ran, cancel: &CancellationToken) -> bool {
+    let ending = &ran.ending;
+    if ran.conclusion.outcome != Outcome::AgentError || ending.ended_by.is_some() {
+        return false;
+    }
+    let shells = ending.code.map(|code| code - SHELLS_SIGNAL);
+    let signal = ending.signal.or(shells);
+    if signal.is_some_and(|signal| ENDING_SIGNALS.contains(&signal)) {
+        let _ = tokio::time::timeout(OUR_TURN, cancel.cancelled()).await;
+    }
+    cancel.is_cancelled()
 }
 
 fn interrupted() -> NotRun {
