@@ -1,5 +1,6 @@
 //! What the command line takes.
 
+mod clusters;
 mod models;
 mod reports;
 
@@ -7,6 +8,7 @@ use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use proctor_harness::config::Network;
 
+pub use clusters::{InterruptArg, TrialArgs};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
@@ -415,29 +417,6 @@ fn age(text: &str) -> Result<std::time::Duration, String> {
         .and_then(|(unit, number)| number.checked_mul(unit));
     let age = seconds.map(std::time::Duration::from_secs);
     age.ok_or_else(|| "a whole number and s, m, h, d or w, such as 7d".to_owned())
-}
-
-/// `proctor trial`.
-#[derive(Debug, Parser)]
-#[command(
-    after_help = "It may be started more than once and on several machines: one of them runs the trial. Exit codes: as for `proctor run`, and 4 when another process has the trial."
-)]
-pub struct TrialArgs {
-    /// The trial's spec, as a run on a cluster writes it
-    #[arg(long, value_name = "FILE")]
-    pub spec: Utf8PathBuf,
-    /// Where its record goes, instead of the folder that the spec names
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<Utf8PathBuf>,
-}
-
-/// What becomes of a cluster's jobs when a run is interrupted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum InterruptArg {
-    /// They go on; `--resume` takes the run up again
-    Detach,
-    /// They are cancelled
-    Cancel,
 }
 
 /// `proctor task`.
