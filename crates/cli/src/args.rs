@@ -1,5 +1,6 @@
 //! What the command line takes.
 
+mod clusters;
 mod models;
 mod reports;
 
@@ -7,6 +8,7 @@ use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use proctor_harness::config::Network;
 
+pub use clusters::{InterruptArg, TrialArgs};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
@@ -59,6 +61,8 @@ pub enum Command {
     Rescore(RescoreArgs),
     /// Remove workspaces, runs, and what dead runs left behind
     Clean(CleanArgs),
+    /// Run one trial of a suite, as the jobs of a cluster do
+    Trial(TrialArgs),
     /// Work with tasks
     Task(TaskArgs),
     /// Work with agents' logs
@@ -186,6 +190,9 @@ pub struct SuiteArgs {
     /// Run what is missing of an earlier run; the newest one when no folder is named
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<Utf8PathBuf>,
+    /// What becomes of a cluster's jobs at Ctrl-C; asked on a terminal, else they go on
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub on_interrupt: Option<InterruptArg>,
     /// Show what would run, in its order, and run nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -326,6 +333,8 @@ pub enum SchemaName {
     Results,
     /// record.json
     Record,
+    /// The spec of one trial, which `proctor trial` reads
+    Trial,
 }
 
 /// `proctor status`.

@@ -5,7 +5,7 @@ use proctor_gateway::GatewayError;
 use proctor_harness::{
     check::CheckError, clean::CleanError, config::ConfigError, export::ExportError,
     litellm::LiteLlmError, plan::NoMatch, report, rescore::RescoreError, runner::FailedStart,
-    store::TrialStatus, suite::SuiteError, trial::TrialError,
+    spec::SpecError, store::TrialStatus, suite::SuiteError, trial::TrialError,
 };
 
 /// How the program ends.
@@ -19,6 +19,8 @@ pub enum Exit {
     Usage,
     /// Infrastructure: nothing to judge.
     Infrastructure,
+    /// Another process has the trial.
+    Claimed,
     /// A signal ended the run.
     Interrupted,
 }
@@ -30,6 +32,7 @@ impl From<Exit> for std::process::ExitCode {
             Exit::Failed => 1.into(),
             Exit::Usage => 2.into(),
             Exit::Infrastructure => 3.into(),
+            Exit::Claimed => 4.into(),
             Exit::Interrupted => 130.into(),
         }
     }
@@ -81,6 +84,21 @@ pub enum CliError {
     /// A suite could not be run.
     #[error(transparent)]
     Suite(#[from] SuiteError),
+    /// The trial of a spec could not be run.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// An option means nothing without a cluster.
+    #[error("{option} does nothing: this suite does not run on a cluster")]
+    NeedsCluster {
+        /// Which.
+        option: &'static str,
+    },
+    /// An option does not reach the nodes of a cluster.
+    #[error("{option} does not reach the nodes of a cluster")]
+    NotOnCluster {
+        /// Which.
+        option: &'static str,
+    },
     /// A run could not be judged again.
     #[error(transparent)]
     Rescore(#[from] RescoreError),
@@ -210,12 +228,8 @@ impl CliError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            CliError::Trial(error)
-            | CliError::Suite(SuiteError::Trial(error))
-            | CliError::Check(CheckError::Trial(error)) => error.hint(),
-            CliError::Suite(SuiteError::Store(error)) if error.is_full() => {
-                Some("make room, and go on with --resume".to_owned())
-            }
+            CliError::Trial(error) | CliError::Check(CheckError::Trial(error)) => error.hint(),
+            CliError::Suite(error) | CliError::Spec(SpecError::Suite(error)) => suite_hint(error),
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one".to_owned())
             }
@@ -228,13 +242,12 @@ impl CliError {
             }
             CliError::NotASuite => Some("a suite is a file with `agents` and `tasks`; a folder of tasks is one too".to_owned()),
             CliError::NoMatch(error) => Some(format!("there are: {}", error.known.join(", "))),
-            CliError::Suite(SuiteError::Changed { .. }) => {
-                Some("resume with the same suite and options, or start a new run".to_owned())
-            }
-            CliError::Suite(SuiteError::Running { .. })
-            | CliError::Rescore(RescoreError::Running { .. })
+            CliError::Rescore(RescoreError::Running { .. })
             | CliError::Clean(CleanError::Running { .. }) => {
                 Some("wait for it to end, or end it".to_owned())
+            }
+            CliError::NotOnCluster { .. } => {
+                Some("write it into the suite, under `gateway`".to_owned())
             }
             CliError::NoTerminal => Some("leave --tui out to see lines".to_owned()),
             CliError::NoRun { .. } => Some("`proctor list runs` shows those on record".to_owned()),
@@ -266,14 +279,12 @@ impl CliError {
             CliError::KeyName { .. } => Some("use each name once, with letters, digits, `.`, `_` and `-`".to_owned()),
             CliError::Gateway(GatewayError::Listen { .. }) => Some("choose another address with --listen".to_owned()),
             CliError::LiteLlm { .. } => Some("leave it out, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
-            CliError::Suite(SuiteError::LiteLlm(LiteLlmError::NotFound { .. })) => {
-                Some("install it with: pip install 'litellm[proxy]', or name it with `program`".to_owned())
-            }
             CliError::Clean(_)
+            | CliError::Spec(_)
+            | CliError::NeedsCluster { .. }
             | CliError::Export(_)
             | CliError::Rescore(_)
             | CliError::Check(_)
-            | CliError::Suite(_)
             | CliError::Config(_)
             | CliError::Io(_)
             | CliError::NotAnArgument { .. }
@@ -288,7 +299,9 @@ impl CliError {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Trial(error) | CliError::Suite(SuiteError::Trial(error))
+            CliError::Trial(error)
+            | CliError::Suite(SuiteError::Trial(error))
+            | CliError::Spec(SpecError::Suite(SuiteError::Trial(error)))
                 if !error.is_usage() =>
             {
                 Exit::Infrastructure
@@ -296,8 +309,10 @@ impl CliError {
             CliError::Suite(
                 SuiteError::Sandbox(_)
                 | SuiteError::Gateway(_)
+                | SuiteError::Slurm(_)
                 | SuiteError::LiteLlm(LiteLlmError::Ended { .. } | LiteLlmError::Silent { .. }),
             )
+            | CliError::Spec(SpecError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)))
             | CliError::Rescore(RescoreError::Sandbox(_))
             | CliError::Gateway(GatewayError::Listen { .. } | GatewayError::Thread { .. }) => {
                 Exit::Infrastructure
@@ -306,4 +321,19 @@ impl CliError {
             _ => Exit::Usage,
         }
     }
+}
+/// What to do about a suite that could not be run.
+fn suite_hint(error: &SuiteError) -> Option<String> {
+    let hint = match error {
+        SuiteError::Trial(error) => return error.hint(),
+        SuiteError::Store(error) if error.is_full() => "make room, and go on with --resume",
+        SuiteError::Changed { .. } => "resume with the same suite and options, or start a new run",
+        SuiteError::Running { .. } => "wait for it to end, or end it",
+        SuiteError::Slurm(_) => "`proctor doctor` tells whether Slurm is there",
+        SuiteError::LiteLlm(LiteLlmError::NotFound { .. }) => {
+            "install it with: pip install 'litellm[proxy]', or name it with `program`"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Rescore(args) => commands::rescore::rescore(&args),
         Command::Clean(args) => commands::clean::clean(&args),
+        Command::Trial(args) => commands::trial::trial(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
             TaskCommand::New(args) => commands::new::new(&args),

@@ -39,6 +39,14 @@ pub enum GatewayError {
         #[source]
         source: io::Error,
     },
+    /// A certificate of our own that cannot be made or used.
+    #[error("cannot make a certificate for {names}: {reason}")]
+    OwnCertificate {
+        /// The names that it is for.
+        names: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A call log that cannot be opened.
     #[error("cannot write the call log {path}")]
     Log {

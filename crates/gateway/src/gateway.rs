@@ -24,6 +24,7 @@ use crate::redact::Redactor;
 use crate::script::{Playback, Recorded, Script};
 use crate::server::Server;
 use crate::status::{Overview, Pages};
+use crate::tls::Certificate;
 use crate::upstream::{Ready, Upstream};
 use crate::wire::Provider;
 
@@ -50,6 +51,8 @@ pub struct GatewayConfig {
     pub workers: Option<usize>,
     /// Whether it shows what it does.
     pub pages: Pages,
+    /// The certificate that it shows; without one it is not encrypted.
+    pub certificate: Option<Certificate>,
 }
 
 impl Default for GatewayConfig {
@@ -62,6 +65,7 @@ impl Default for GatewayConfig {
             hosts: Vec::new(),
             workers: None,
             pages: Pages::default(),
+            certificate: None,
         }
     }
 }
@@ -122,6 +126,7 @@ impl Gateway {
             since: Timestamp::now(),
             began: Instant::now(),
             pages: config.pages,
+            tls: config.certificate.map(Certificate::acceptor).transpose()?,
         });
         let processors = || {
             thread::available_parallelism()
@@ -144,7 +149,12 @@ impl Gateway {
 
     /// The base URL for clients.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.hub.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Makes a key.

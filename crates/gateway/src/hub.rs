@@ -15,6 +15,7 @@ use crate::pricing::Prices;
 use crate::redact::Redactor;
 use crate::script::Script;
 use crate::status::{Histogram, Pages};
+use crate::tls::Acceptor;
 use crate::upstream::Ready;
 use crate::wire::Provider;
 
@@ -34,6 +35,8 @@ pub(crate) struct Hub {
     pub(crate) since: Timestamp,
     pub(crate) began: Instant,
     pub(crate) pages: Pages,
+    /// How connections over the network are encrypted; not at all when `None`.
+    pub(crate) tls: Option<Acceptor>,
 }
 
 /// Who answers for a provider.

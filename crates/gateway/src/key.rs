@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +45,8 @@ pub struct KeySpec {
     pub allow_hosts: Vec<String>,
     /// Faults to put in on purpose.
     pub faults: Option<Faults>,
+    /// The key itself, when it was agreed on before; a random one unless given.
+    pub key: Option<VirtualKey>,
 }
 
 /// A key that was minted. Whoever has it may spend its budget.
@@ -51,6 +54,17 @@ pub struct KeySpec {
 pub struct VirtualKey(pub(crate) Secret);
 
 impl VirtualKey {
+    /// The key of this name among those that follow from one secret: who has the secret can tell it
+    /// without asking.
+    #[must_use]
+    pub fn derived(secret: &Secret, name: &str) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(secret.expose());
+        digest.update([0]);
+        digest.update(name);
+        Self(spelt(&digest.finalize()[..KEY_BYTES]))
+    }
+
     /// The key as a client has to show it.
     pub fn expose(&self) -> &str {
         self.0.expose()
@@ -100,7 +114,10 @@ impl Key {
             ..Ledger::default()
         };
         Ok(Self {
-            secret: random_key()?,
+            secret: match spec.key {
+                Some(VirtualKey(secret)) => secret,
+                None => random_key()?,
+            },
             label: spec.label,
             budget: Budget::new(spec.limits),
             shared: spec.shared,
@@ -252,11 +269,16 @@ const KEY_BYTES: usize = 24;
 fn random_key() -> Result<Secret, GatewayError> {
     let mut bytes = [0_u8; KEY_BYTES];
     getrandom::fill(&mut bytes).map_err(|_| GatewayError::Random)?;
+    Ok(spelt(&bytes))
+}
+
+/// A key of these bytes.
+fn spelt(bytes: &[u8]) -> Secret {
     let mut key = String::from(KEY_PREFIX);
     for byte in bytes {
         write!(key, "{byte:02x}").expect("writing to a string cannot fail");
     }
-    Ok(Secret::new(key))
+    Secret::new(key)
 }
 
 #[cfg(test)]
@@ -293,5 +315,15 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(a.expose().len(), KEY_LENGTH);
         assert!(!format!("{:?}", VirtualKey(a.clone())).contains(a.expose()));
+    }
+
+    #[test]
+    fn a_key_that_follows_from_a_secret_is_the_same_each_time_and_no_other() {
+        let (one, other) = (Secret::new("one"), Secret::new("other"));
+        let key = VirtualKey::derived(&one, "a");
+        assert_eq!(key, VirtualKey::derived(&one, "a"));
+        assert_ne!(key, VirtualKey::derived(&one, "b"));
+        assert_ne!(key, VirtualKey::derived(&other, "a"));
+        assert_eq!(key.expose().len(), KEY_LENGTH);
     }
 }

@@ -41,6 +41,7 @@ mod server;
 mod sse;
 mod status;
 mod throttle;
+mod tls;
 mod tokens;
 mod upstream;
 mod wire;
@@ -63,6 +64,7 @@ pub use script::{
 pub use secret::Secret;
 pub use status::{KeyStatus, Overview, Pages, Times};
 pub use throttle::Throttle;
+pub use tls::Certificate;
 pub use tokens::Tokens;
 pub use upstream::{Auth, HttpUpstream, Upstream};
 pub use wire::{Kind, Provider, Wire};

@@ -226,7 +226,13 @@ async fn serve(accepted: Accepted, worker: Arc<Worker>, door: Arc<Door>) -> io::
             let stream = TcpStream::from_std(stream)?;
             // Else small events wait for acknowledgements that are delayed.
             stream.set_nodelay(true)?;
-            serve_on(stream, worker, door).await;
+            match &worker.hub.tls {
+                None => serve_on(stream, worker, door).await,
+                Some(tls) => {
+                    let stream = tokio::time::timeout(HEADER_TIME, tls.accept(stream)).await??;
+                    serve_on(stream, worker, door).await;
+                }
+            }
         }
         Accepted::Unix(stream) => serve_on(UnixStream::from_std(stream)?, worker, door).await,
     }

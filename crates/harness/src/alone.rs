@@ -29,6 +29,7 @@ impl AloneGateway {
         let place = Place {
             listen,
             pages: Pages::Shown,
+            certificate: None,
         };
         let models = Models::at(&gateways.common, env, place)?;
         let mut keys = Vec::new();

@@ -4,7 +4,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::{area, runs, store::RunDir, tree, watch::trial_folders};
+use crate::{area, cluster, runs, store::RunDir, tree, watch::trial_folders};
 
 /// What of a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,11 @@ pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, C
     let held = RunDir::open(run).map_err(|_| CleanError::Running {
         run: run.to_owned(),
     })?;
+    if cluster::has_living(&held.path) {
+        return Err(CleanError::Running {
+            run: run.to_owned(),
+        });
+    }
     let folders = match extent {
         Extent::Run => vec![held.path.clone()],
         Extent::Workspaces => workspaces(&held.path),
@@ -191,6 +196,13 @@ mod tests {
         let refused = run(&path, Extent::Run, Mode::Remove);
         assert!(matches!(refused, Err(CleanError::Running { .. })));
         drop(living);
+        let claim = path.join("claims/a/t/trial-1.1");
+        std::fs::create_dir_all(path.join("cluster")).unwrap();
+        std::fs::create_dir_all(claim.parent().unwrap()).unwrap();
+        std::fs::write(&claim, "{}\n").unwrap();
+        let refused = run(&path, Extent::Run, Mode::Remove);
+        assert!(matches!(refused, Err(CleanError::Running { .. })), "a job");
+        std::fs::write(&claim, "{}\n\"recorded\"\n").unwrap();
         run(&path, Extent::Run, Mode::Remove).unwrap();
         assert!(!path.exists());
         assert!(!dir.path().join("latest").is_symlink());

@@ -66,6 +66,14 @@ impl Host {
         env
     }
 
+    /// The same machine with one variable set.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Host {
+        let mut host = self.clone();
+        host.env.insert(name.to_owned(), value.to_owned());
+        host
+    }
+
     /// Find a program on the host's PATH.
     pub fn find_program(&self, name: &str) -> Option<Utf8PathBuf> {
         let path = self.env.get("PATH")?;

@@ -1,23 +1,27 @@
 //! The models as trials reach them: through a gateway of the run, each trial with a key of its
 //! own. Real keys stay in the gateway; what a trial used has a second, independent source.
 
+mod gateways;
+mod nodes;
 mod record;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
-    Auth, Budget, CassetteSpec, Gateway, GatewayConfig, GatewayError, HttpUpstream, KeySpec,
-    Limits, NanoUsd, OnMiss, Pace, Pages, Policy, Prices, Provider, Secret, Setting, SocketGuard,
-    Upstream, VirtualKey,
+    Auth, Budget, CassetteSpec, Certificate, Gateway, GatewayConfig, GatewayError, HttpUpstream,
+    KeySpec, Limits, NanoUsd, OnMiss, Pace, Pages, Policy, Prices, Provider, Secret, Setting,
+    SocketGuard, Upstream, VirtualKey,
 };
 use proctor_process::Relay;
 
+pub use self::gateways::RunGateways;
+pub(crate) use self::nodes::{HeadGateway, is_provider_key};
 use self::record::replayed;
 pub use self::record::{GatewayRecord, ReplayRecord};
 use crate::{
     agent::Endpoint,
-    config::{Execution, GatewaySettings, TapeMode, Tapes},
+    config::{Execution, GatewayPlace, GatewaySettings, TapeMode, Tapes},
 };
 
 /// The port in containers from which the gateway is reached.
@@ -68,6 +72,8 @@ pub struct Models {
     shared: Vec<Arc<Budget>>,
     /// The real keys, so that they can be kept out of what agents see.
     secrets: Vec<String>,
+    /// Where it is, when trials run on nodes.
+    known_as: Option<GatewayPlace>,
 }
 
 /// A trial's way to the models.
@@ -113,10 +119,11 @@ pub struct Needs<'a> {
 }
 
 /// Where a gateway listens, and whether it shows what it does.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) listen: SocketAddr,
     pub(crate) pages: Pages,
+    pub(crate) certificate: Option<Certificate>,
 }
 
 impl Default for Place {
@@ -124,6 +131,7 @@ impl Default for Place {
         Place {
             listen: GatewayConfig::default().listen,
             pages: Pages::Hidden,
+            certificate: None,
         }
     }
 }
@@ -177,6 +185,7 @@ impl Models {
                 .collect(),
             listen: place.listen,
             pages: place.pages,
+            certificate: place.certificate,
             ..GatewayConfig::default()
         })?;
         let run_limit = settings.run_budget_usd.map(|usd| Limits {
@@ -191,6 +200,7 @@ impl Models {
                 .collect(),
             settings: settings.clone(),
             secrets,
+            known_as: None,
         })
     }
 
@@ -216,6 +226,7 @@ impl Models {
             },
             shared: self.shared.clone(),
             secrets: self.secrets.clone(),
+            known_as: self.known_as,
         }
     }
 
@@ -312,6 +323,7 @@ impl Models {
         let ledger = self.gateway.revoke(key).await.unwrap_or_default();
         let mut record = GatewayRecord::of(&ledger);
         let replays = self.settings.tapes.as_ref().is_some_and(Tapes::replays);
+        record.place = self.known_as;
         record.replay = ledger.cassette.as_ref().filter(|_| replays).map(replayed);
         record
     }
@@ -332,39 +344,6 @@ pub fn providers(env: &BTreeMap<String, String>) -> Vec<(&'static str, String)> 
     known
         .filter_map(|known| Some((known.provider.name(), known.upstream(env)?.base_url)))
         .collect()
-}
-
-/// The gateways of a run of test cases: one for each way in which they are set up.
-#[derive(Debug, Default)]
-pub struct RunGateways {
-    started: Vec<Models>,
-}
-
-impl RunGateways {
-    /// The gateway that is set up like this; `None` when there is to be none.
-    pub fn of(
-        &mut self,
-        settings: Option<&GatewaySettings>,
-        env: &BTreeMap<String, String>,
-    ) -> Result<Option<&Models>, GatewayError> {
-        let Some(settings) = settings else {
-            return Ok(None);
-        };
-        let known = |models: &Models| models.settings == *settings;
-        let at = self.started.iter().position(known);
-        if at.is_none() {
-            let mut models = Models::at(settings, env, Place::default())?;
-            let limit = settings.run_budget_usd;
-            let same = |models: &&Models| models.settings.run_budget_usd == limit;
-            if let Some(other) = self.started.iter().find(same) {
-                // What all trials may spend together is one sum.
-                models.shared.clone_from(&other.shared);
-            }
-            self.started.push(models);
-        }
-        let at = at.unwrap_or(self.started.len() - 1);
-        Ok(self.started.get(at))
-    }
 }
 
 /// All prices that hold with these settings.

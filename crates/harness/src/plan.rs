@@ -468,7 +468,7 @@ fn adapter(
             AgentType::Auto => {
                 let tried: Vec<&str> = auto_order(&spec.order).iter().map(known).collect();
                 let message = format!("none of these agents is installed: {}", tried.join(", "));
-                let hint = "`proctor doctor` says how to install them";
+                let hint = "`proctor doctor` says how to install them; `null`, `oracle` and `command` need none";
                 Fault::new(spec.kind_span, message).with_hint(hint)
             }
         }])

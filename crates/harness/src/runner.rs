@@ -64,6 +64,9 @@ pub struct RunSummary {
     /// How many trials were not started.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_run: usize,
+    /// Whether jobs of a cluster go on without us.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
     /// Trials whose input turned out to be bad: they have no result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_starts: Vec<FailedStart>,
@@ -187,6 +190,7 @@ impl Run<'_> {
                 folder: &folder,
                 listener: &listener,
                 cancel: &cancel,
+                cause: &trial::Cause::default(),
             };
             let ran = Box::pin(trial::run(plan, &context)).await;
             // Nothing is written any more to a folder that is about to go.
@@ -207,12 +211,12 @@ impl Run<'_> {
             }
         }
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
-        let status = overall(&trials, is_cancelled);
         Ok(RunSummary {
             run_id: run_dir.id.clone(),
             run_dir: run_dir.path.clone(),
-            status,
+            status: overall(&trials, is_cancelled),
             not_run: self.plans.len() - trials.len(),
+            detached: false,
             failed_starts: Vec::new(),
             tasks: Vec::new(),
             trials,

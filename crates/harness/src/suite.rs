@@ -12,8 +12,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    attempt::{Attempt, Attempted, finished, set_aside, settled},
     calibration::calibrate,
-    config::Execution,
+    claim::{Claims, Holder},
+    cluster::{Gathered, Head, OnEnd, slurm::SlurmError},
+    config::{Execution, Executor, SlurmSettings},
     control::Control,
     event::RunEvent,
     host::Host,
@@ -23,8 +26,8 @@ use crate::{
     plan::{SuitePlan, TrialPlan},
     providers::{Providers, Turn, pause},
     runner::{CACHE, FailedStart, RunSummary, TrialSummary, judges, overall, summary},
-    sandbox::{Sandbox, docker::EngineError},
-    store::{self, EventWriter, Meta, Record, RunDir, StoreError, TrialStatus},
+    sandbox::{Pool, Seat, docker::EngineError},
+    store::{self, EventWriter, Meta, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
     workspace::Bases,
 };
@@ -57,6 +60,8 @@ pub struct SuiteRun<'a> {
     pub retries: u32,
     /// What may be asked of the run while it goes on.
     pub control: &'a Control,
+    /// What becomes of a cluster's jobs when the run is cancelled.
+    pub on_end: &'a OnEnd,
 }
 
 /// What a run was meant to do, so that it can be resumed.
@@ -118,6 +123,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
             run_id: path.file_name().unwrap_or_default().to_owned(),
             status: overall(&trials, false),
             not_run: kept.trials.len() - trials.len(),
+            detached: false,
             failed_starts: Vec::new(),
             run_dir: path,
             tasks,
@@ -127,7 +133,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
 }
 
 impl TrialKey {
-    fn of(plan: &TrialPlan) -> TrialKey {
+    pub(crate) fn of(plan: &TrialPlan) -> TrialKey {
         TrialKey {
             agent: plan.name.clone(),
             task: plan.task.name.clone(),
@@ -137,8 +143,16 @@ impl TrialKey {
 
     /// The trial's folder in a run.
     pub(crate) fn folder(&self, run: &Utf8Path) -> Utf8PathBuf {
-        let path = store::trial_path(&self.agent, &self.task, self.trial);
-        run.join("trials").join(path)
+        run.join("trials").join(self.path())
+    }
+
+    /// The claims to the trial.
+    pub(crate) fn claims(&self, run: &Utf8Path) -> Claims {
+        Claims::at(run.join("claims").join(self.path()))
+    }
+
+    fn path(&self) -> Utf8PathBuf {
+        store::trial_path(&self.agent, &self.task, self.trial)
     }
 }
 
@@ -175,6 +189,9 @@ pub enum SuiteError {
     /// There is no way to the models.
     #[error("the gateway could not be started")]
     Gateway(#[from] GatewayError),
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Slurm(SlurmError),
     /// LiteLLM cannot be used.
     #[error(transparent)]
     LiteLlm(#[from] LiteLlmError),
@@ -228,6 +245,11 @@ impl SuiteRun<'_> {
         listener: &SuiteListener<'_>,
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
+        if let Executor::Slurm(settings) = &self.execution.executor {
+            return self
+                .run_on_cluster(run_dir, settings, listener, cancel)
+                .await;
+        }
         let gateway = self.execution.gateway.as_ref();
         let Some(settings) = gateway.and_then(|gateway| gateway.litellm.as_ref()) else {
             return self.run_trials(run_dir, listener, cancel).await;
@@ -250,7 +272,7 @@ impl SuiteRun<'_> {
         cancel: &CancellationToken,
     ) -> Result<RunSummary, SuiteError> {
         let stopped = Stopped::default();
-        let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path).await?;
+        let pool = Pool::open(self.execution, self.host, &run_dir.path).await?;
         let models = Models::start(self.execution, &self.host.env)?;
         let judges = match &models {
             Some(models) => Some(models.for_judges()),
@@ -260,6 +282,7 @@ impl SuiteRun<'_> {
         let providers = Providers::new(self.execution.providers.clone());
         let bases = Bases::default();
         let slots = Semaphore::new(self.parallel);
+        let who = Holder::here(&self.host.name, None);
         // Also cancelled when a trial cannot be written down: then no other can be either.
         let stop = cancel.child_token();
         let events = EventWriter::start().map_err(|source| StoreError {
@@ -276,7 +299,7 @@ impl SuiteRun<'_> {
                 run: self,
                 run_dir,
                 stopped: &stopped,
-                sandbox: &sandbox,
+                pool: &pool,
                 models: models.as_ref(),
                 judges: judges.as_ref(),
                 cache: &cache,
@@ -284,6 +307,7 @@ impl SuiteRun<'_> {
                 providers: &providers,
                 slots: &slots,
                 events: &events,
+                who: &who,
                 cancel: self.control.token(number, &stop),
             };
             job.run(number, plan, listener)
@@ -305,20 +329,55 @@ impl SuiteRun<'_> {
             }
         }
         drop(running);
-        sandbox.close().await;
+        pool.close().await;
         if let Some(error) = broken {
             return Err(error);
         }
+        let gathered = Gathered {
+            done,
+            failed_starts,
+            ..Gathered::default()
+        };
+        self.sum_up(run_dir, gathered, cancel)
+    }
+
+    /// Hand the trials to a cluster.
+    async fn run_on_cluster(
+        &self,
+        run_dir: &RunDir,
+        settings: &SlurmSettings,
+        listener: &SuiteListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, SuiteError> {
+        let head = Head::open(self, run_dir, settings)?;
+        let started = RunEvent::RunStarted {
+            run_dir: &run_dir.path,
+            trials: self.plan.trials.len(),
+        };
+        listener(0, &started);
+        let gathered = head.run(listener, cancel).await?;
+        self.sum_up(run_dir, gathered, cancel)
+    }
+
+    fn sum_up(
+        &self,
+        run_dir: &RunDir,
+        gathered: Gathered,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, SuiteError> {
+        let mut done = gathered.done;
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
         let tasks = calibrate(&mut done);
         let missing = self.plan.trials.len() - done.len();
-        let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
+        let is_cancelled =
+            cancel.is_cancelled() || self.control.has_cancelled() || gathered.was_cancelled;
         let summary = RunSummary {
             run_id: run_dir.id.clone(),
             run_dir: run_dir.path.clone(),
             status: overall(&done, is_cancelled),
             not_run: missing,
-            failed_starts,
+            detached: gathered.is_detached,
+            failed_starts: gathered.failed_starts,
             tasks,
             trials: done,
         };
@@ -379,7 +438,7 @@ struct Job<'a> {
     run: &'a SuiteRun<'a>,
     run_dir: &'a RunDir,
     stopped: &'a Stopped,
-    sandbox: &'a Sandbox,
+    pool: &'a Pool,
     models: Option<&'a Models>,
     judges: Option<&'a Models>,
     cache: &'a Utf8Path,
@@ -387,6 +446,8 @@ struct Job<'a> {
     providers: &'a Providers,
     slots: &'a Semaphore,
     events: &'a EventWriter,
+    /// Who runs it.
+    who: &'a Holder,
     /// Cancelled when the trial is, or the run.
     cancel: CancellationToken,
 }
@@ -401,8 +462,7 @@ impl Job<'_> {
         listener: &SuiteListener<'_>,
     ) -> Result<Done, SuiteError> {
         let folder = TrialKey::of(plan).folder(&self.run_dir.path);
-        if let Some(record) = finished(&folder).filter(|record| !record.outcome.is_infrastructure())
-        {
+        if let Some(record) = settled(&folder) {
             if !folder.join(store::META_FILE).exists() {
                 // Proctor was killed between the two.
                 Meta::of(&record).write(&folder)?;
@@ -423,16 +483,25 @@ impl Job<'_> {
             if turn.is_none() || self.cancel.is_cancelled() || self.stopped.has(&plan.name) {
                 return Ok(Done::NotRun);
             }
-            set_aside(&folder)?;
-            let attempted = self.attempt(number, plan, &folder, listener).await;
+            let seat = self.pool.seat().await;
+            let attempted = self.attempt(number, plan, &seat, listener).await;
             drop(turn);
             let record = match attempted {
-                Ok(record) => record,
+                Ok(Attempted::Ran(record) | Attempted::Recorded(record)) => record,
+                // Jobs of an executor that was left may still run.
+                Ok(Attempted::Held(_) | Attempted::Lost) => return Ok(Done::NotRun),
                 Err(SuiteError::Trial(error)) if error.is_usage() => {
                     return Ok(Done::Refused(failed_start(plan, &error)));
                 }
                 Err(error) => return Err(error),
             };
+            if record.status == TrialStatus::Error && seat.has_died().await {
+                // It says nothing of the trial, be it that the agent was done and nobody could
+                // judge it: another engine does it, and it is no retry.
+                set_aside(&folder)?;
+                continue;
+            }
+            drop(seat);
             self.providers.ended(provider, record.outcome);
             let is_hopeless = matches!(record.outcome, Outcome::Auth | Outcome::NotInstalled);
             if is_hopeless {
@@ -460,9 +529,11 @@ impl Job<'_> {
         &self,
         number: usize,
         plan: &TrialPlan,
-        folder: &Utf8Path,
+        seat: &Seat<'_>,
         listener: &SuiteListener<'_>,
-    ) -> Result<Record, SuiteError> {
+    ) -> Result<Attempted, SuiteError> {
+        let key = TrialKey::of(plan);
+        let folder = &key.folder(&self.run_dir.path);
         let events = self.events.trial(folder);
         let listener = |event: &RunEvent<'_>| {
             events.take(event);
@@ -470,7 +541,7 @@ impl Job<'_> {
         };
         let context = trial::Context {
             host: self.run.host,
-            sandbox: self.sandbox,
+            sandbox: seat.sandbox(),
             models: self.models,
             pass_through: &self.run.execution.pass_through,
             judges: self.judges,
@@ -480,11 +551,15 @@ impl Job<'_> {
             folder,
             listener: &listener,
             cancel: &self.cancel,
+            cause: &trial::Cause::default(),
         };
-        // On the heap: most trials of a large suite wait, and should take little while they do.
-        let record = Box::pin(trial::run(plan, &context)).await?;
-        Meta::of(&record).write(folder)?;
-        Ok(record)
+        let claims = key.claims(&self.run_dir.path);
+        let attempt = Attempt {
+            claims: &claims,
+            who: self.who,
+            until: None,
+        };
+        Ok(attempt.run(plan, &context).await?)
     }
 }
 
@@ -501,30 +576,4 @@ impl Stopped {
         let agents = self.agents.lock();
         agents.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-}
-
-/// The record of a trial that came to its end and was not interrupted.
-fn finished(folder: &Utf8Path) -> Option<Record> {
-    let bytes = fs::read(folder.join("artifacts").join(store::RECORD_FILE)).ok()?;
-    let record: Record = serde_json::from_slice(&bytes).ok()?;
-    // An agent may have completed while its judging was interrupted.
-    let is_finished = record.completed_at.is_some() && record.status != TrialStatus::Interrupted;
-    is_finished.then_some(record)
-}
-
-/// Every attempt is kept: an earlier one makes room under a name of its own.
-fn set_aside(folder: &Utf8Path) -> Result<(), StoreError> {
-    if !folder.exists() {
-        return Ok(());
-    }
-    let mut attempt = 1;
-    let name = |attempt| Utf8PathBuf::from(format!("{folder}.attempt-{attempt}"));
-    while name(attempt).exists() {
-        attempt += 1;
-    }
-    let aside = name(attempt);
-    fs::rename(folder, &aside).map_err(|source| StoreError {
-        path: aside,
-        source,
-    })
 }

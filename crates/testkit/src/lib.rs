@@ -22,6 +22,7 @@ mod real_cli;
 mod real_pip;
 mod repo;
 mod runners;
+mod slurm;
 
 pub use command::{Output, Program, Running};
 pub use context::TestContext;
@@ -32,3 +33,4 @@ pub use real_cli::RealCli;
 pub use real_pip::PipCli;
 pub use repo::Repo;
 pub use runners::{program, test_runner};
+pub use slurm::Cluster;

@@ -28,6 +28,20 @@ pub struct ModelArgs {
     pub prices: Option<Utf8PathBuf>,
 }
 
+impl ModelArgs {
+    /// An option that only the machine knows on which it is given.
+    pub fn here_only(&self) -> Option<&'static str> {
+        let given = [
+            ("--model-script", self.model_script.is_some()),
+            ("--record-models", self.record_models.is_some()),
+            ("--replay-models", self.replay_models.is_some()),
+            ("--prices", self.prices.is_some()),
+        ];
+        let found = given.into_iter().find(|(_, is_given)| *is_given);
+        found.map(|(option, _)| option)
+    }
+}
+
 /// What becomes of a call that was not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MissArg {

@@ -1,5 +1,6 @@
 //! `proctor doctor`.
 
+use camino::Utf8PathBuf;
 use futures_util::future::join_all;
 use proctor_harness::{
     agent::{Adapter, Authentication},
@@ -15,6 +16,14 @@ use crate::{
     error::{CliError, Exit},
     host, ui,
 };
+
+/// What runs trials elsewhere or apart: nothing needs them, so that nothing is hinted at.
+const ENGINES: [(&str, &str); 4] = [
+    ("slurm", "sbatch"),
+    ("docker", "docker"),
+    ("podman", "podman"),
+    ("apptainer", "apptainer"),
+];
 
 /// What was found out about one program.
 #[derive(Serialize)]
@@ -74,6 +83,15 @@ async fn examine(host: &Host) -> Vec<Finding> {
     // All at once: each is asked for its version and whether it is logged in.
     let agents = ADAPTERS.iter().map(|adapter| examine_agent(*adapter, host));
     findings.extend(join_all(agents).await.into_iter().flatten());
+    findings.extend(ENGINES.map(|(name, program)| Finding {
+        name,
+        program,
+        path: host.find_program(program).map(Utf8PathBuf::into_string),
+        version: None,
+        authenticated: None,
+        hint: None,
+        auto: None,
+    }));
     findings
 }
 
@@ -84,7 +102,7 @@ fn explain(findings: &mut [Finding], order: &[String]) {
         let mut found = findings.iter();
         found.any(|finding| finding.name == *name && finding.path.is_some())
     };
-    let chosen = order.iter().copied().find(|name| is_there(&name));
+    let chosen = order.iter().copied().find(|name| is_there(name));
     for finding in findings.iter_mut().filter(|finding| finding.name != "git") {
         let why = match chosen {
             _ if !order.contains(&finding.name) => "not in the order".to_owned(),

@@ -9,6 +9,7 @@ pub mod eval;
 pub mod gateway;
 pub mod image;
 pub mod init;
+mod interrupt;
 pub mod list;
 pub mod log;
 mod models;
@@ -23,6 +24,7 @@ pub mod sdk_server;
 pub mod status;
 mod suite;
 pub mod task;
+pub mod trial;
 pub mod validate;
 pub mod watch;
 

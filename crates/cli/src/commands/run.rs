@@ -115,6 +115,16 @@ pub(super) fn until_done<T, E: Into<CliError>>(
     progress: &ui::Progress,
     cancel: &CancellationToken,
 ) -> Result<T, CliError> {
+    until_stopped(running, progress, cancel, || progress.interrupted())
+}
+
+/// The same, with what is to be done first when a signal asks to stop.
+pub(super) fn until_stopped<T, E: Into<CliError>>(
+    running: impl Future<Output = Result<T, E>>,
+    progress: &ui::Progress,
+    cancel: &CancellationToken,
+    stopping: impl Fn(),
+) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -130,7 +140,7 @@ pub(super) fn until_done<T, E: Into<CliError>>(
                         progress.finish();
                         std::process::exit(130);
                     }
-                    progress.interrupted();
+                    stopping();
                     cancel.cancel();
                 }
                 () = progress.tick() => {}

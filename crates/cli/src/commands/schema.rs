@@ -4,6 +4,7 @@ use proctor_harness::{
     agents::ADAPTERS,
     config::{schema_for_config, schema_for_eval},
     log,
+    spec::TrialSpec,
     store::{Record, Results},
 };
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, CliError> {
         SchemaName::Eval => schema_for_eval(),
         SchemaName::Log => Value::from(log::schema()),
         SchemaName::Results => Value::from(schemars::schema_for!(Results)),
+        SchemaName::Trial => Value::from(schemars::schema_for!(TrialSpec)),
         SchemaName::Record => Value::from(schemars::schema_for!(Record)),
     };
     let text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?;

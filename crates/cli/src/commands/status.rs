@@ -1,24 +1,52 @@
 //! `proctor status`.
 
-use proctor_harness::suite;
+use proctor_harness::{
+    cluster::{self, QueueCount},
+    suite::{self, RunStatus},
+};
+use serde::Serialize;
 
 use crate::{
     args::StatusArgs,
     error::{CliError, Exit},
-    ui,
+    host, ui,
 };
 
+/// How a run stands, with what a cluster still has of it.
+#[derive(Serialize)]
+struct Standing {
+    #[serde(flatten)]
+    status: RunStatus,
+    /// Absent when it does not run on a cluster, or nobody can tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<QueueCount>,
+}
+
 pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let queue = runtime.block_on(cluster::queued(&args.run, &host));
     let status = suite::status(&args.run)?;
     if args.json {
-        ui::print_json(&status)?;
+        ui::print_json(&Standing { status, queue })?;
     } else {
         ui::suite_report(&status.summary)?;
         let state = match (status.is_running, status.summary.not_run) {
             (true, _) => "it is running",
+            (false, _) if queue.is_some_and(|queue| queue != QueueCount::default()) => {
+                "its jobs go on without a head; `proctor run SUITE --resume` takes it up again"
+            }
             (false, 0) => "it has come to its end",
             (false, _) => "it was ended; `proctor run SUITE --resume` runs the rest",
         };
+        if let Some(queue) = queue {
+            let (running, pending) = (queue.running, queue.pending);
+            ui::print(&format!(
+                "on the cluster: {running} running, {pending} pending\n"
+            ))?;
+        }
         ui::print(&format!("{state}\n"))?;
     }
     Ok(Exit::Success)

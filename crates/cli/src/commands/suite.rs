@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{GatewaySettings, ResolvedSuite, SandboxKind, Settings, load_suite, suite_of_folder},
+    config::{
+        Executor, GatewaySettings, ResolvedSuite, SandboxKind, Settings, load_suite,
+        suite_of_folder,
+    },
     control::Control,
     event::RunEvent,
     host::Host,
@@ -14,8 +17,9 @@ use proctor_harness::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    interrupt::Interrupts,
     models,
-    run::{progress, until_done},
+    run::{progress, until_stopped},
 };
 use crate::{
     args::{RunArgs, SandboxArg},
@@ -71,6 +75,10 @@ fn run_suite(
         None => {}
     }
     let overrides = models::overrides(&args.models, host)?;
+    if let (Executor::Slurm(_), Some(option)) = (&suite.execution.executor, args.models.here_only())
+    {
+        return Err(CliError::NotOnCluster { option });
+    }
     overrides.apply(&mut suite.execution.gateway, settings);
     models::check_prices(&args.models, suite.execution.gateway.as_ref())?;
     if let Some(network) = options.network {
@@ -95,8 +103,11 @@ fn run_suite(
     }
     warn_of_secrets(&suite);
     let control = Arc::new(Control::default());
+    let is_cluster = matches!(suite.execution.executor, Executor::Slurm(_));
+    let interrupts = Interrupts::of(options.on_interrupt, is_cluster)?;
     let run = SuiteRun {
         control: &control,
+        on_end: &interrupts.on_end,
         plan: &plan,
         suite_file: suite.source.path(),
         suite_text: suite.source.text(),
@@ -107,19 +118,35 @@ fn run_suite(
         retries: options.retry_infra,
     };
     let cancel = CancellationToken::new();
-    let progress = progress(args, host, plan.trials.len(), &control, &cancel)?;
+    // The head of a cluster sees trials begin and end: lines show that as well as a view.
+    let shown = if is_cluster { 1 } else { plan.trials.len() };
+    let progress = progress(args, host, shown, &control, &cancel)?;
+    let stopping = || interrupts.stopping(&progress);
     let listener = |trial: usize, event: &RunEvent<'_>| progress.show_trial(trial, event);
     let summary = match &options.resume {
-        None => until_done(run.run(&listener, &cancel), &progress, &cancel)?,
+        None => {
+            let running = run.run(&listener, &cancel);
+            until_stopped(running, &progress, &cancel, stopping)?
+        }
         Some(run_dir) => {
             let run_dir = resumed(run_dir, &suite, host);
-            until_done(run.resume(&run_dir, &listener, &cancel), &progress, &cancel)?
+            let running = run.resume(&run_dir, &listener, &cancel);
+            until_stopped(running, &progress, &cancel, stopping)?
         }
     };
+    tell(&summary, args)
+}
+
+/// Print what a run came to.
+fn tell(summary: &proctor_harness::runner::RunSummary, args: &RunArgs) -> Result<Exit, CliError> {
     if args.json {
-        ui::print_json(&summary)?;
+        ui::print_json(summary)?;
     } else {
-        ui::suite_report(&summary)?;
+        ui::suite_report(summary)?;
+    }
+    if summary.detached {
+        let hint = "`proctor status` tells how far they are, `proctor run SUITE --resume` takes the run up again";
+        ui::note(&format!("left: its jobs go on; {hint}"));
     }
     for failed in &summary.failed_starts {
         ui::error(&CliError::FailedStart(failed.clone()));

@@ -4,6 +4,7 @@
 mod bench;
 mod bounds;
 mod elsewhere;
+mod engines;
 mod harbor;
 mod iterations;
 mod judged;

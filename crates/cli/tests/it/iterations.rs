@@ -1,7 +1,10 @@
 //! Agents that are started more than once in one trial: after something that went wrong, and until a
 //! command succeeds.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::fs::PermissionsExt,
+    time::{Duration, Instant},
+};
 
 use proctor_testkit::TestContext;
 use serde_json::{Value, json};
@@ -292,8 +295,10 @@ fn the_budget_of_a_trial_is_one_for_all_iterations() {
         json!({"message": {"content": [{"text": "hello"}], "usage": usage}, "repeat": "forever"});
     let script = json!({"answers": [answer]}).to_string();
     fs_err::write(context.root().join("cases/answers.json"), script).unwrap();
-    let mut case = command_case("agent");
-    case["agent"]["config"]["command"] = json!(["bash", "-c", ASKS]);
+    let program = context.bin().join("asks");
+    fs_err::write(&program, format!("#!/bin/bash\n{ASKS}\n")).unwrap();
+    fs_err::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let case = command_case("asks");
     let more = json!({
         "gateway": {"script": "answers.json", "budget_calls": 2},
         "agent": {"loop": {"iterations": 5, "check": "false"}},

@@ -10,6 +10,7 @@ mod support;
 
 mod adapter;
 mod change;
+mod clusters;
 mod config;
 mod endurance;
 mod eval;

@@ -459,7 +459,11 @@ fn proctor_killed_takes_the_agent_along() {
     assert_eq!(record["outcome"], "interrupted");
     assert_eq!(record["status"], "interrupted");
     assert!(record.get("completed_at").is_none());
-    assert_eq!(areas(&context).len(), 2, "a folder and its lock");
+    assert_eq!(
+        areas(&context).len(),
+        4,
+        "two folders, the trial's and the base's, and their locks"
+    );
     install_claude(&context, &session(&[]));
     run(&context, &claude_case()).assert_code(0);
     assert_no_area(&context);

@@ -40,6 +40,7 @@ fn help_tells_what_there_is() {
       replay       Play a trial's session back
       rescore      Judge the trials of runs again, from their records; no agent is run
       clean        Remove workspaces, runs, and what dead runs left behind
+      trial        Run one trial of a suite, as the jobs of a cluster do
       task         Work with tasks
       log          Work with agents' logs
       image        Work with images for trials in containers
@@ -77,7 +78,7 @@ fn help_tells_what_there_is() {
     Usage: proctor schema [NAME]
 
     Arguments:
-      [NAME]  Of which file [default: suite] [possible values: suite, eval, log, results, record]
+      [NAME]  Of which file [default: suite] [possible values: suite, eval, log, results, record, trial]
 
     Options:
       -h, --help  Print help (see more with '--help')
@@ -192,6 +193,13 @@ fn help_tells_how_to_run() {
 
           --resume [<RUN>]
               Run what is missing of an earlier run; the newest one when no folder is named
+
+          --on-interrupt <HOW>
+              What becomes of a cluster's jobs at Ctrl-C; asked on a terminal, else they go on
+
+              Possible values:
+              - detach: They go on; `--resume` takes the run up again
+              - cancel: They are cancelled
 
           --dry-run
               Show what would run, in its order, and run nothing

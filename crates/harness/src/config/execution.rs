@@ -1,15 +1,16 @@
-//! Where and how trials execute: `sandbox`, `limits`, `network`, `providers` and `gateway` of a
-//! suite.
+//! Where and how trials execute: `executor`, `sandbox`, `limits`, `network`, `providers` and
+//! `gateway` of a suite.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{Faults, Price, Script, Setting, Throttle};
 use schemars::JsonSchema;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::{
     error::Fault,
+    executor::{self, Executor},
     gateway,
     litellm::{self, GatewayKind, LiteLlmSettings},
     node::{Node, Value},
@@ -20,7 +21,14 @@ use super::{
 use crate::progress::ProgressLimits;
 
 /// The keys that this file reads.
-const KEYS: [&str; 5] = ["sandbox", "limits", "network", "providers", "gateway"];
+const KEYS: [&str; 6] = [
+    "executor",
+    "sandbox",
+    "limits",
+    "network",
+    "providers",
+    "gateway",
+];
 
 /// More tries hide for too long that a provider fails.
 const MOST_RETRIES: u32 = 10;
@@ -28,6 +36,8 @@ const MOST_RETRIES: u32 = 10;
 /// Where and how trials execute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Execution {
+    /// Who runs the trials.
+    pub executor: Executor,
     /// The kind of sandbox.
     pub sandbox: SandboxKind,
     /// The image of trials whose agent and task name none.
@@ -203,7 +213,7 @@ pub(super) struct GatewayAsWritten {
 }
 
 /// The kind of sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxKind {
     /// A folder and a process tree of its own on this machine.
@@ -330,6 +340,7 @@ pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) 
             continue;
         };
         let read = match key {
+            "executor" => executor::read(&node).map(|read| execution.executor = read),
             "sandbox" => sandbox(&node, &mut execution),
             "limits" => limits(&node, &mut execution),
             "network" => network(&node).map(|network| execution.network = Some(network)),
@@ -432,7 +443,7 @@ impl Network {
 }
 
 /// The network with this name.
-fn network_named(name: &str) -> Option<Network> {
+pub(crate) fn network_named(name: &str) -> Option<Network> {
     match name {
         "gateway" => Some(Network::Gateway),
         "open" => Some(Network::Open),
@@ -545,6 +556,7 @@ pub fn read_script(path: &Utf8Path) -> Result<Arc<Script>, String> {
 /// What only containers can hold to is refused without them: a setting that does nothing would
 /// be a lie.
 pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>) {
+    executor::check(execution, root, faults);
     if execution.sandbox == SandboxKind::Docker {
         return;
     }

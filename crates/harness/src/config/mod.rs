@@ -7,6 +7,7 @@ mod error;
 mod eval;
 mod evaluator;
 mod execution;
+mod executor;
 mod gateway;
 mod hooks;
 mod interpolate;
@@ -38,9 +39,11 @@ pub use agent::{AgentSection, AgentSpec, AgentType};
 pub use error::{ConfigError, Fault};
 pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
+pub(crate) use execution::network_named;
 pub use execution::{
     Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, read_script,
 };
+pub use executor::{Executor, GatewayPlace, SlurmSettings};
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub(crate) use interpolate::Variables;
 pub use litellm::LiteLlmSettings;

@@ -10,6 +10,7 @@ use super::{
     agent::{self, AgentSpec},
     error::{ConfigError, Fault},
     execution::{self, Execution, SandboxKind},
+    executor::{self, Executor},
     interpolate::Variables,
     node::{Node, Span, Value},
     parse::{self, Format},
@@ -59,6 +60,13 @@ pub struct Suite {
     parallel: Option<usize>,
     /// Where results go.
     results: Option<ResultsSection>,
+    /// Who runs the trials: `local`, `slurm`, or a map.
+    #[schemars(with = "Option<executor::ExecutorChoice>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    executor: Option<IgnoredAny>,
     /// Where trials execute: `local`, `docker`, or a map.
     #[schemars(with = "Option<execution::SandboxChoice>")]
     #[expect(
@@ -265,6 +273,9 @@ fn resolve(
     thunderdome::settings(&mut root, &mut execution, &mut faults);
     let written = root.read::<Suite>().map_err(|fault| faults.push(fault));
     let agents = read_agents(&root, settings, &mut faults);
+    if whole.get("sandbox").is_none() && matches!(execution.executor, Executor::Docker(_)) {
+        execution.sandbox = SandboxKind::Docker;
+    }
     if whole.get("sandbox").is_none()
         && agents
             .iter()

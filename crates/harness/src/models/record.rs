@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    config::GatewayPlace,
     last_call::{self, FailedCall},
     side_calls::{self, SideCall, View},
     usage::{Figures, Usage, UsageSource, Usd},
@@ -56,6 +57,9 @@ pub struct GatewayRecord {
     /// What was done with a recording, when calls were answered from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
+    /// Where the gateway was, when the trial ran on a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<GatewayPlace>,
     /// The calls one by one, to compare with; on disk they are in the call log.
     #[serde(skip)]
     seen: Vec<SideCall>,
@@ -139,6 +143,7 @@ impl GatewayRecord {
             side_calls: Vec::new(),
             differences: Vec::new(),
             replay: None,
+            place: None,
             seen: ledger.calls.iter().filter_map(seen).collect(),
             context: ledger.context.clone(),
             last_failure: last_call::failed(ledger),

@@ -1,6 +1,7 @@
 //! Where trials execute: on this machine, or each in a container of its own.
 
 pub mod docker;
+mod pool;
 mod room;
 mod running;
 
@@ -11,6 +12,7 @@ use tokio::sync::Mutex;
 
 use self::docker::{Address, BuildSpec, Engine, EngineError, EngineOptions, Image};
 pub use self::{
+    pool::{Capacity, Pool, Seat},
     room::{Access, DockerRoom, Rights, Room, RoomSpec, StartError, View, container_env},
     running::Running,
 };
@@ -45,6 +47,8 @@ pub struct DockerSandbox {
     label: String,
     /// Images by the name that was asked for: one name is one image throughout a run.
     images: Mutex<BTreeMap<String, Image>>,
+    /// The engines of the run, which may have what this one lacks.
+    peers: Vec<Engine>,
     /// What was found out about programs in images.
     programs: Mutex<BTreeMap<(String, String), Option<Installed>>>,
     /// One build at a time: trials of one task want the same image.
@@ -82,10 +86,19 @@ impl Sandbox {
             execution: execution.clone(),
             label: own,
             images: Mutex::default(),
+            peers: Vec::new(),
             programs: Mutex::default(),
             building: Mutex::default(),
             _area: area,
         })))
+    }
+
+    /// The engine, where there is one.
+    pub fn engine(&self) -> Option<&Engine> {
+        match self {
+            Sandbox::Local => None,
+            Sandbox::Docker(docker) => Some(&docker.engine),
+        }
     }
 
     /// Wait until nothing of it is left.
@@ -119,9 +132,22 @@ impl DockerSandbox {
         if let Some(known) = images.get(name) {
             return Ok(known.clone());
         }
-        let image = self.engine.image(name).await?;
+        let image = match self.engine.image(name).await {
+            Err(EngineError::ImageMissing { .. }) => self.fetch(name).await?,
+            other => other?,
+        };
         images.insert(name.to_owned(), image.clone());
         Ok(image)
+    }
+
+    /// An image from another engine of the run that has it.
+    async fn fetch(&self, name: &str) -> Result<Image, EngineError> {
+        for peer in &self.peers {
+            if peer.image(name).await.is_ok() {
+                return peer.send_image(name, &self.engine).await;
+            }
+        }
+        self.engine.image(name).await
     }
 
     /// The image that a Dockerfile makes, built once and within a time. `sink` is given what the

@@ -5,6 +5,7 @@ mod event_log;
 mod events;
 mod iteration;
 mod meta;
+mod place;
 mod record;
 mod results;
 mod tail;
@@ -14,6 +15,7 @@ pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use iteration::{CheckRecord, IterationReason, IterationRecord};
 pub use meta::{ExitReason, Meta};
+pub use place::Place;
 pub use record::{
     AgentLimitsRecord, AgentRecord, ContainerRecord, DiffRecord, HostRecord, Judgement,
     LimitsRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record, ResourceRecord,

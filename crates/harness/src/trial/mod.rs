@@ -9,7 +9,11 @@ mod run;
 mod sidecar;
 mod workspace;
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -49,6 +53,13 @@ use crate::{
 /// The version that adapters tell: they are part of Proctor.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The signals that end processes from outside: HUP, INT, KILL and TERM.
+const ENDING_SIGNALS: [i32; 4] = [1, 2, 9, 15];
+/// Shells add this to the signal that killed what they ran.
+const SHELLS_SIGNAL: i32 = 128;
+/// Whoever signals all processes of a job comes to us within this time.
+const OUR_TURN: Duration = Duration::from_millis(500);
+
 /// What a trial needs to know of its run.
 pub struct Context<'a> {
     /// The machine.
@@ -73,6 +84,28 @@ pub struct Context<'a> {
     pub listener: &'a Listener<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
+    /// Why it is cancelled, when that is not somebody's wish.
+    pub cause: &'a Cause,
+}
+
+/// Why a trial is cancelled, when nobody wished it: what it came to is that.
+#[derive(Debug, Default)]
+pub struct Cause(OnceLock<Outcome>);
+
+impl Cause {
+    /// Say why, before cancelling.
+    pub fn set(&self, outcome: Outcome) {
+        // The first reason is the one that counts.
+        let _ = self.0.set(outcome);
+    }
+
+    /// What an interrupted trial came to.
+    fn of(&self, outcome: Outcome) -> Outcome {
+        match (outcome, self.0.get()) {
+            (Outcome::Interrupted, Some(cause)) => *cause,
+            _ => outcome,
+        }
+    }
 }
 
 /// Why a trial has no end: bad input that only shows when it is used, or a record that could
@@ -165,7 +198,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         prepared = trial.prepare() => prepared,
         () = context.cancel.cancelled() => Err(interrupted()),
     };
-    let ran = match prepared {
+    let mut ran = match prepared {
         Ok(ready) => trial.iterate(ready).await,
         Err(NotRun::Usage(error)) => return Err(error),
         Err(NotRun::Infrastructure {
@@ -174,10 +207,29 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             message,
         }) => trial.not_run(outcome, code, message),
     };
+    if was_killed_with_us(&ran, context.cancel).await {
+        ran.conclusion.outcome = Outcome::Interrupted;
+    }
+    ran.conclusion.outcome = context.cause.of(ran.conclusion.outcome);
     trial.conclude(&ran);
     trial.judge(&ran).await;
     trial.leave().await;
     trial.end(&ran).await
+}
+
+/// Whether the agent died because somebody ends us: engines of clusters signal all processes of a
+/// job, and the agent may go first. That is no failure of its own.
+async fn was_killed_with_us(ran: &Ran, cancel: &CancellationToken) -> bool {
+    let ending = &ran.ending;
+    if ran.conclusion.outcome != Outcome::AgentError || ending.ended_by.is_some() {
+        return false;
+    }
+    let shells = ending.code.map(|code| code - SHELLS_SIGNAL);
+    let signal = ending.signal.or(shells);
+    if signal.is_some_and(|signal| ENDING_SIGNALS.contains(&signal)) {
+        let _ = tokio::time::timeout(OUR_TURN, cancel.cancelled()).await;
+    }
+    cancel.is_cancelled()
 }
 
 fn interrupted() -> NotRun {
@@ -195,6 +247,8 @@ struct Trial<'a> {
     clock: Instant,
     record: Record,
     artifacts: Utf8PathBuf,
+    /// The artifacts folder itself, wherever it is moved: records go there and nowhere else.
+    place: store::Place,
     private: Utf8PathBuf,
     /// Written as the session goes; `None` once it is finished.
     log: Option<LogWriter<NamedTempFile>>,
@@ -264,10 +318,12 @@ impl<'a> Trial<'a> {
         }));
         let artifacts = context.folder.join("artifacts");
         let private = context.folder.join(".trial");
-        fs::create_dir_all(&private).map_err(|source| StoreError {
-            path: private.clone(),
-            source,
-        })?;
+        for folder in [&private, &artifacts] {
+            fs::create_dir_all(folder).map_err(|source| StoreError {
+                path: folder.clone(),
+                source,
+            })?;
+        }
         let log = NamedTempFile::new_in(&private).map_err(|source| StoreError {
             path: private.clone(),
             source,
@@ -276,7 +332,8 @@ impl<'a> Trial<'a> {
             plan,
             context,
             clock: Instant::now(),
-            record: first_record(plan, context),
+            record: first_record(plan, context.run_id),
+            place: store::Place::open(&artifacts)?,
             artifacts,
             private,
             log: Some(LogWriter::new(log)),
@@ -294,7 +351,7 @@ impl<'a> Trial<'a> {
             change: None,
         };
         trial.make_folders()?;
-        store::write_part(&trial.artifacts.join(store::RECORD_FILE), &trial.record)?;
+        trial.write_record()?;
         Ok(trial)
     }
 
@@ -368,7 +425,7 @@ impl<'a> Trial<'a> {
     async fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
-                Outcome::Interrupted
+                self.context.cause.of(Outcome::Interrupted)
             }
             other => other,
         };
@@ -477,7 +534,7 @@ impl<'a> Trial<'a> {
     }
 
     fn write_record(&self) -> Result<(), StoreError> {
-        store::write_json(&self.artifacts.join(store::RECORD_FILE), &self.record)
+        self.place.write_json(store::RECORD_FILE, &self.record)
     }
 }
 
@@ -505,10 +562,11 @@ fn test_case(plan: &TrialPlan, record: &Record) -> store::TestCaseResult {
     }
 }
 
-fn first_record(plan: &TrialPlan, context: &Context<'_>) -> Record {
+/// What stands in the record of a trial when it begins: should Proctor be killed, that stays.
+pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
     Record {
         version: store::RECORD_VERSION.to_owned(),
-        run_id: context.run_id.to_owned(),
+        run_id: run_id.to_owned(),
         trial: plan.number,
         outcome: Outcome::Interrupted,
         status: TrialStatus::Interrupted,

@@ -5,10 +5,10 @@
 use std::{io::Write as _, time::Duration};
 
 use camino::Utf8Path;
+use proctor_testkit::{DEBIAN, PipCli};
 use serde_json::{Value, json};
 
 use super::Rig;
-use proctor_testkit::DEBIAN;
 
 const TASK: &str = "examples/bench/tasks/bench-time-tracker";
 
@@ -23,6 +23,20 @@ fn solves(solution: &str) -> Value {
     ]})
 }
 
+/// Whether the image has the Python that the modules of this CLI are compiled for. The real pip would
+/// take those for the Python of the image.
+fn runs_in_image(rig: &Rig, cli: &PipCli) -> bool {
+    let ask = ["run", "--rm", "--network", "none", DEBIAN];
+    let ask = [ask.as_slice(), &["python3", "--version"]].concat();
+    let image = rig.docker(&ask);
+    let fits = image.starts_with(&format!("Python {}.", cli.python));
+    if !fits {
+        let message = format!("SKIPPED bench: aider is for Python {}, {image}", cli.python);
+        let _ = writeln!(std::io::stderr(), "{message}");
+    }
+    fits
+}
+
 #[test]
 fn claude_code_and_aider_are_compared_on_a_task_of_the_benchmark() {
     let Some(rig) = Rig::new() else { return };
@@ -32,23 +46,7 @@ fn claude_code_and_aider_are_compared_on_a_task_of_the_benchmark() {
     ) else {
         return;
     };
-    let image = [
-        "run",
-        "--rm",
-        "--network",
-        "none",
-        DEBIAN,
-        "python3",
-        "--version",
-    ];
-    let image = rig.docker(&image);
-    if !image.starts_with(&format!("Python {}.", aider.python)) {
-        // Compiled modules are for one version; the real pip would take the one of the image.
-        let message = format!(
-            "SKIPPED bench: aider is for Python {}, {image}",
-            aider.python
-        );
-        let _ = writeln!(std::io::stderr(), "{message}");
+    if !runs_in_image(&rig, &aider) {
         return;
     }
     let root = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -91,6 +89,11 @@ fn claude_code_and_aider_are_compared_on_a_task_of_the_benchmark() {
         format!("aider-chat=={}\n", aider.version),
         "installed once"
     );
+    compared(&rig);
+}
+
+/// `proctor compare` of the two, three trials each.
+fn compared(rig: &Rig) {
     let run = rig.context.root().join("results/latest");
     let compare = [
         "compare",

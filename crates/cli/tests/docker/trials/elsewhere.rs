@@ -97,6 +97,10 @@ struct SshServer {
 }
 
 impl SshServer {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server of the test, ended with it"
+    )]
     fn start(rig: &Rig) -> SshServer {
         let own = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(own.path()).unwrap();

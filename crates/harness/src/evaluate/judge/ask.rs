@@ -137,6 +137,7 @@ impl Question<'_> {
                 folder: &self.folder,
                 listener: &quiet,
                 cancel: judging.cancel,
+                cause: &trial::Cause::default(),
             };
             let ran = Box::pin(trial::run(&plan, &context)).await;
             ran.map_err(|error| format!("the judge could not be started: {error}"))

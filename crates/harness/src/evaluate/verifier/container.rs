@@ -76,11 +76,11 @@ pub(super) async fn judge(
         logs: judging.artifacts.join(&place.folder),
         workdir: judging.workdir.to_owned(),
     };
-    let verified = bench.verify(&stage).await;
+    let done = bench.verify(&stage).await;
     if let Some(way) = way {
         way.close(judging).await;
     }
-    let (ran, rewards) = verified?;
+    let (ran, rewards) = done?;
     tree::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
     conclude(verifier, &ran, rewards, place)
 }
@@ -227,10 +227,11 @@ fn reach(verifier: &Verifier, judging: &Judging<'_>) -> config::Network {
     let agents = agents.and_then(|environment| environment.network.as_ref());
     match (asked, verifier.network.as_ref().or(own).or(agents)) {
         // No verifier needs a model.
-        (Some(config::Network::Gateway), _) => config::Network::None,
+        (Some(config::Network::Gateway), _) | (None, Some(task::Network::NoNetwork)) => {
+            config::Network::None
+        }
         (Some(asked), _) => asked.clone(),
         (None, None | Some(task::Network::Public)) => config::Network::Open,
-        (None, Some(task::Network::NoNetwork)) => config::Network::None,
         (None, Some(task::Network::Allowlist(hosts))) => config::Network::Allowlist(hosts.clone()),
     }
 }

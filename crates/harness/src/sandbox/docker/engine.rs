@@ -5,6 +5,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bollard::query_parameters::{
     ListContainersOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions,
@@ -16,6 +17,7 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::TaskTracker;
 
+use super::super::Capacity;
 use super::binary::Binary;
 use super::tunnel::{Destination, Tunnel};
 use super::{Address, EngineError};
@@ -23,6 +25,8 @@ use super::{Address, EngineError};
 /// The label that says to which run a container, network or volume belongs.
 pub const RUN_LABEL: &str = "proctor.run";
 
+/// An engine that does not answer for so long is dead.
+const PING: Duration = Duration::from_secs(10);
 /// The longest an engine may take to begin its answer, in seconds.
 const ANSWER: u64 = 120;
 
@@ -60,6 +64,7 @@ struct Shared {
     /// Volumes that are known to hold what they are to hold.
     filled: Mutex<BTreeSet<String>>,
     has_quotas: bool,
+    capacity: Capacity,
     /// Whether something could not be removed.
     has_lost: AtomicBool,
     _tunnel: Option<Tunnel>,
@@ -119,6 +124,7 @@ impl Engine {
             shared: Arc::new(Shared {
                 filled: Mutex::default(),
                 has_quotas: has_quotas(&info),
+                capacity: capacity(&info),
                 docker,
                 address: options.address.clone(),
                 socket,
@@ -139,6 +145,17 @@ impl Engine {
     /// Where it listens.
     pub fn address(&self) -> &Address {
         &self.shared.address
+    }
+
+    /// What it has to run containers with.
+    pub fn capacity(&self) -> Capacity {
+        self.shared.capacity
+    }
+
+    /// Whether it still answers.
+    pub async fn answers(&self) -> bool {
+        let asked = tokio::time::timeout(PING, self.docker().ping()).await;
+        matches!(asked, Ok(Ok(_)))
     }
 
     /// Waits for clean-up that is still under way. Without it, what was dropped last may stay until a sweep.
@@ -286,6 +303,14 @@ fn missing_is_fine(done: Result<(), bollard::errors::Error>) -> Result<(), Engin
     match done.map_err(|error| EngineError::of("remove", error)) {
         Err(error) if error.is_missing() => Ok(()),
         done => done,
+    }
+}
+
+fn capacity(info: &bollard::models::SystemInfo) -> Capacity {
+    let known = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
+    Capacity {
+        processors: known(info.ncpu).unwrap_or(1).max(1),
+        memory: known(info.mem_total).unwrap_or(u64::MAX),
     }
 }
 

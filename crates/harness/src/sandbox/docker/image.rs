@@ -1,14 +1,20 @@
 //! Images that an engine has.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use bollard::models::{HealthConfig, ImageInspect};
-use bollard::query_parameters::TagImageOptions;
+use bollard::query_parameters::{ImportImageOptions, TagImageOptions};
+use futures_util::{StreamExt, stream};
+use tokio::sync::mpsc;
 
 use proctor_process::Readiness;
 
 use super::{Engine, EngineError};
+
+/// Parts of an image that are on their way at the same time.
+const IN_FLIGHT: usize = 16;
 
 /// An image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +62,40 @@ impl Engine {
         };
         let named = self.docker().tag_image(&image.id, Some(options)).await;
         named.map_err(|error| EngineError::of("name an image", error))
+    }
+}
+
+impl Engine {
+    /// Sends an image to another engine, as it comes: it is never whole in memory or on our disk.
+    pub async fn send_image(&self, name: &str, to: &Engine) -> Result<Image, EngineError> {
+        let (sender, receiver) = mpsc::channel(IN_FLIGHT);
+        let export = async {
+            let mut parts = pin!(self.docker().export_image(name));
+            while let Some(part) = parts.next().await {
+                // Who takes it has said why it stopped.
+                if sender.send(part).await.is_err() {
+                    break;
+                }
+            }
+            drop(sender);
+        };
+        let parts = stream::unfold(receiver, |mut receiver| async {
+            Some((receiver.recv().await?, receiver))
+        });
+        let options = ImportImageOptions {
+            quiet: true,
+            ..ImportImageOptions::default()
+        };
+        let import = async {
+            let mut answers = pin!(to.docker().import_image_stream(options, parts, None));
+            while let Some(answer) = answers.next().await {
+                answer.map_err(|error| EngineError::of("take an image", error))?;
+            }
+            Ok::<(), EngineError>(())
+        };
+        let (imported, ()) = tokio::join!(import, export);
+        imported?;
+        to.image(name).await
     }
 }
 

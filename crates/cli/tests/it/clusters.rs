@@ -1,0 +1,155 @@
+//! Trials as programs of their own, and what is refused on clusters; no cluster is needed. Those with one are in
+//! `tests/slurm`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
+
+use camino::Utf8PathBuf;
+use proctor_testkit::{Program, TestContext, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::suites::{json_of, suite};
+use crate::support::{context, print, schema, shell, write};
+
+const SLURM: &str = "slurm";
+
+/// An agent that writes a file after so many seconds.
+fn agents(context: &TestContext, seconds: u64) -> Value {
+    let wait = shell(&format!("sleep {seconds}"));
+    let steps = json!([wait, write("new.txt", "x\n"), print("done\n")]);
+    context.install_fake("agent", &steps);
+    json!([{"name": "writer", "type": "command", "config": {"command": ["agent"]}}])
+}
+
+/// The spec that a run left whose cluster takes nothing.
+fn spec(context: &TestContext, seconds: u64) -> Utf8PathBuf {
+    for program in ["sbatch", "scontrol"] {
+        let path = context.bin().join(program);
+        fs_err::write(&path, "#!/bin/sh\necho closed >&2\nexit 1\n").unwrap();
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = suite(
+        context,
+        &agents(context, seconds),
+        &json!({"executor": SLURM}),
+    );
+    let output = context.proctor(["run", path.as_str()]).run();
+    output.assert_code(3);
+    assert!(
+        output.stderr.contains("sbatch failed: closed"),
+        "{output:?}"
+    );
+    context
+        .root()
+        .join("suite/results/latest/cluster/trials/0.json")
+}
+
+fn trial(context: &TestContext, spec: &Utf8PathBuf) -> Program {
+    context.proctor(["trial", "--spec", spec.as_str()])
+}
+
+#[test]
+fn of_two_processes_that_are_given_the_same_trial_one_runs_it() {
+    let context = context();
+    let spec = spec(&context, 3);
+    schema(&context, "trial").assert_valid(&json_of(&spec));
+    let running = [
+        trial(&context, &spec).spawn(),
+        trial(&context, &spec).spawn(),
+    ];
+    let outputs = running.map(proctor_testkit::Running::wait);
+    let mut codes = outputs.each_ref().map(|output| output.code);
+    codes.sort_unstable();
+    assert_eq!(codes, [Some(0), Some(4)], "{outputs:?}");
+    let again = trial(&context, &spec).run();
+    again.assert_code(0);
+    assert!(again.stdout.contains("has its record"), "{again:?}");
+    let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
+    let record = json_of(&folder.join("artifacts/record.json"));
+    assert_eq!(record["outcome"], "completed");
+    assert_eq!(folder.parent().unwrap().read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn a_trial_whose_process_died_is_taken_over_when_it_was_silent_for_long() {
+    let context = context();
+    let spec = spec(&context, 3);
+    let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
+    let claim = format!("{}.1", json_of(&spec)["claims"].as_str().unwrap());
+    let running = trial(&context, &spec).spawn();
+    wait_until(Duration::from_secs(30), "it begins", || {
+        folder.join("artifacts/record.json").exists()
+    });
+    running.signal(Signal::KILL);
+    running.wait();
+    trial(&context, &spec).run().assert_code(4);
+    let long_ago = SystemTime::now() - Duration::from_mins(2);
+    let file = std::fs::File::options().append(true).open(claim).unwrap();
+    file.set_modified(long_ago).unwrap();
+    trial(&context, &spec).run().assert_code(0);
+    let record = json_of(&folder.join("artifacts/record.json"));
+    assert_eq!(record["outcome"], "completed");
+    let aside = Utf8PathBuf::from(format!("{folder}.attempt-1"));
+    let before = json_of(&aside.join("artifacts/record.json"));
+    assert_eq!(before["status"], "interrupted", "the first attempt is kept");
+}
+
+#[test]
+fn a_trial_whose_task_has_changed_is_refused() {
+    let context = context();
+    let spec = spec(&context, 0);
+    let task = json_of(&spec)["task"].as_str().unwrap().to_owned();
+    let case = context.root().join(format!("suite/cases/{task}.json"));
+    let text = fs_err::read_to_string(&case).unwrap();
+    fs_err::write(&case, format!("{text}\n")).unwrap();
+    let output = trial(&context, &spec).run();
+    output.assert_code(2);
+    let expect = format!("the task `{task}` is not what it was");
+    assert!(output.stderr.contains(&expect), "{output:?}");
+}
+
+#[test]
+fn what_a_cluster_cannot_hold_to_is_refused_by_name() {
+    let context = context();
+    let refused = |more: Value, args: &[&str], expect: &str| {
+        let path = suite(&context, &agents(&context, 0), &more);
+        let all = ["run", path.as_str()]
+            .into_iter()
+            .chain(args.iter().copied());
+        let output = context.proctor(all).run();
+        output.assert_code(2);
+        assert!(output.stderr.contains(expect), "{expect}: {output:?}");
+    };
+    let providers = json!({"executor": SLURM, "providers": {"anthropic": {"parallel": 2}}});
+    refused(providers, &[], "`providers` cannot be held to across nodes");
+    let head = json!({"executor": {"type": SLURM, "gateway": "head"}});
+    refused(head, &[], "there is no gateway that could be on the head");
+    let local = json!({"executor": {"type": "docker", "hosts": ["tcp://a:1"]}, "sandbox": "local"});
+    refused(local, &[], "`executor: docker` needs containers");
+    let script = ["--record-models", "tapes"];
+    refused(
+        json!({"executor": SLURM}),
+        &script,
+        "--record-models does not reach the nodes",
+    );
+    let idle = ["--on-interrupt", "cancel"];
+    refused(json!({}), &idle, "--on-interrupt does nothing");
+}
+
+#[test]
+fn doctor_tells_what_runs_trials_elsewhere() {
+    let context = context();
+    let output = context.proctor(["doctor", "--json"]).run();
+    let findings: Value = serde_json::from_str(&output.assert_code(0).stdout).unwrap();
+    let programs: Vec<&str> = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|finding| finding["program"].as_str())
+        .collect();
+    assert!(
+        programs.ends_with(&["sbatch", "docker", "podman", "apptainer"]),
+        "{programs:?}"
+    );
+}

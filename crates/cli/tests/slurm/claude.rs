@@ -1,0 +1,68 @@
+//! The real Claude Code on nodes, with the gateway in each trial or on the head. The real key is found nowhere.
+
+use proctor_gateway::ScriptedModel;
+use proctor_testkit::{Cluster, TestContext, llm};
+use serde_json::{Value, json};
+
+use crate::support::{Rig, files_with};
+
+/// The real key.
+const CANARY: &str = "sk-ant-canary-0123456789";
+
+/// Runs three trials with the gateway at this place; gives their records.
+fn run(place: &str) -> Option<Vec<Value>> {
+    let cluster = Cluster::find()?;
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    context.install_real_claude("latest")?;
+    let mut script = llm::writes_file_then_says("new.txt", "hello\n", "done");
+    // One trial after the other has the same said to it.
+    let once = script.answers.clone();
+    script.answers.extend(once.iter().chain(&once).cloned());
+    let model = ScriptedModel::start_blocking(script).unwrap();
+    let executor = match place {
+        "head" => {
+            json!({"type": "slurm", "memory": "900m", "gateway": "head", "address": "localhost"})
+        }
+        _ => json!({"type": "slurm", "memory": "900m"}),
+    };
+    let more = json!({
+        "trials": 3, "parallel": 1, "executor": executor,
+        "gateway": {"run_budget_usd": 3.0},
+    });
+    let agent = json!({"type": "claude-code"});
+    let rig = Rig::of(cluster, context, &agent, &more);
+    let program = rig.run(&[]).model(&model).env("ANTHROPIC_API_KEY", CANARY);
+    program.run().assert_code(0);
+    assert_eq!(
+        files_with(&rig.latest(), CANARY),
+        Vec::<camino::Utf8PathBuf>::new()
+    );
+    let records = rig.finished();
+    assert_eq!(records.len(), 3);
+    Some(records.into_values().collect())
+}
+
+fn check(place: &str) {
+    let Some(records) = run(place) else {
+        return;
+    };
+    for record in records {
+        assert_eq!(record["outcome"], "completed", "{record}");
+        assert_eq!(record["gateway"]["place"], place);
+        assert!(
+            record["gateway"]["calls"].as_u64().unwrap() >= 2,
+            "{record}"
+        );
+        assert_eq!(record["diff"]["files_changed"], 1);
+    }
+}
+
+#[test]
+fn real_claude_on_nodes_has_a_gateway_in_each_trial() {
+    check("trial");
+}
+
+#[test]
+fn real_claude_on_nodes_reaches_the_gateway_of_the_head() {
+    check("head");
+}

@@ -1,0 +1,12 @@
+//! Runs on a real Slurm: a controller and three nodes on this machine.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod claude;
+mod deaths;
+mod limits;
+mod support;
+mod trials;

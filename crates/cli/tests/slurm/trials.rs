@@ -1,0 +1,139 @@
+//! Trials that go well: all of them, in as many jobs at a time as was asked for, and one process each.
+
+use std::time::Duration;
+
+use proctor_testkit::wait_until;
+use serde_json::json;
+
+use crate::support::{Rig, sleeper};
+
+#[test]
+fn two_hundred_trials_have_one_record_each() {
+    let null = json!({"name": "floor", "type": "null"});
+    let Some(rig) = Rig::new(&null, &json!({"trials": 200, "parallel": 24})) else {
+        return;
+    };
+    let output = rig.run(&["--json"]).run();
+    output.assert_code(0);
+    let summary: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(summary["trials"].as_array().unwrap().len(), 200);
+    assert_eq!(rig.finished().len(), 200);
+    let folder = rig.latest().join("trials/floor/task");
+    assert_eq!(folder.read_dir_utf8().unwrap().count(), 200, "no attempts");
+    let specs = rig.latest().join("cluster/trials");
+    assert_eq!(specs.read_dir_utf8().unwrap().count(), 200);
+    let jobs = fs_err::read_to_string(rig.latest().join("cluster/jobs.ndjson")).unwrap();
+    assert_eq!(jobs.lines().count(), 1, "one shape is one array: {jobs}");
+}
+
+#[test]
+fn no_more_trials_run_at_a_time_than_was_asked_for() {
+    let Some(rig) = Rig::new(&sleeper(2), &json!({"trials": 8, "parallel": 3})) else {
+        return;
+    };
+    rig.run(&[]).run().assert_code(0);
+    let records = rig.finished();
+    assert_eq!(records.len(), 8);
+    let time = |record: &serde_json::Value, key: &str| {
+        record[key]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+    };
+    let most = records.values().map(|one| {
+        let at = time(one, "started_at");
+        let is_there = |other: &&serde_json::Value| {
+            time(other, "started_at") <= at && at < time(other, "completed_at")
+        };
+        records.values().filter(is_there).count()
+    });
+    assert_eq!(most.max(), Some(3));
+}
+
+#[test]
+fn a_trial_that_is_started_twice_is_run_once() {
+    let Some(rig) = Rig::new(&sleeper(4), &json!({"trials": 1})) else {
+        return;
+    };
+    let running = rig.run(&[]).spawn();
+    let results = rig.context.root().join("results/latest");
+    wait_until(Duration::from_mins(1), "the trial begins", || {
+        results.join("trials/agent/task/trial-1/artifacts").exists()
+    });
+    let spec = rig.latest().join("cluster/trials/0.json");
+    let again = || {
+        rig.context
+            .proctor(["trial", "--spec", spec.as_str()])
+            .run()
+    };
+    let second = again();
+    second.assert_code(4);
+    assert!(second.stdout.contains("has this trial"), "{second:?}");
+    assert!(second.stdout.contains("job slurm"), "{second:?}");
+    running.wait().assert_code(0);
+    let third = again();
+    third.assert_code(0);
+    assert!(third.stdout.contains("has its record"), "{third:?}");
+    let elsewhere = rig.context.root().join("elsewhere");
+    let args = [
+        "trial",
+        "--spec",
+        spec.as_str(),
+        "--out",
+        elsewhere.as_str(),
+    ];
+    rig.context.proctor(args).run().assert_code(0);
+    assert!(elsewhere.join("artifacts/record.json").exists());
+}
+
+#[test]
+fn a_run_that_is_left_goes_on_and_is_taken_up_again() {
+    let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 6, "parallel": 2})) else {
+        return;
+    };
+    let running = rig.run(&["--on-interrupt", "detach"]).spawn();
+    wait_until(Duration::from_mins(1), "a trial ends", || {
+        !rig.finished().is_empty()
+    });
+    running.signal(rustix::process::Signal::INT);
+    let left = running.wait();
+    left.assert_code(130);
+    assert!(left.stderr.contains("its jobs go on"), "{left:?}");
+    let latest = rig.latest();
+    let status = rig.context.proctor(["status", latest.as_str(), "--json"]);
+    let status = rig.cluster.on(status).run();
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let queue = ["running", "pending"].map(|state| status["queue"][state].as_u64().unwrap());
+    assert!(queue.iter().sum::<u64>() > 0, "{status}");
+    let before = rig.finished();
+    wait_until(Duration::from_mins(1), "another trial ends", || {
+        rig.finished().len() > before.len()
+    });
+    rig.run(&["--resume"]).run().assert_code(0);
+    let after = rig.finished();
+    assert_eq!(after.len(), 6);
+    for (trial, record) in before {
+        assert_eq!(after[&trial], record, "it was not run again");
+    }
+}
+
+#[test]
+fn a_run_that_is_cancelled_leaves_no_job_and_is_run_to_its_end_later() {
+    let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 5, "parallel": 2})) else {
+        return;
+    };
+    let running = rig.run(&["--on-interrupt", "cancel"]).spawn();
+    wait_until(Duration::from_mins(1), "a trial ends", || {
+        !rig.finished().is_empty()
+    });
+    running.signal(rustix::process::Signal::INT);
+    running.wait().assert_code(130);
+    let jobs = rig.jobs();
+    wait_until(Duration::from_secs(30), "all jobs are gone", || {
+        rig.cluster.count(&jobs, "PENDING,RUNNING,COMPLETING") == 0
+    });
+    assert!(rig.finished().len() < 5);
+    rig.run(&["--resume"]).run().assert_code(0);
+    assert_eq!(rig.finished().len(), 5);
+}

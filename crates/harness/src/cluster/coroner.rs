@@ -1,0 +1,58 @@
+//! The record of a trial whose process cannot write it any more: the engine killed it, or it was
+//! lost too often.
+
+use camino::Utf8Path;
+use fs_err as fs;
+use jiff::Timestamp;
+
+use crate::{
+    claim::{Claims, Ended, Evidence, Holder, Taken},
+    outcome::Outcome,
+    plan::TrialPlan,
+    score::Score,
+    session::LogError,
+    store::{self, Meta, Place, Record, StoreError},
+    trial::{self, first_record},
+};
+
+/// A trial that is dead.
+pub(super) struct Dead<'a> {
+    pub(super) plan: &'a TrialPlan,
+    pub(super) run_id: &'a str,
+    pub(super) folder: &'a Utf8Path,
+    pub(super) claims: &'a Claims,
+}
+
+impl Dead<'_> {
+    /// Write down what it came to. Whoever might still live loses its claim.
+    pub(super) fn conclude(
+        &self,
+        who: &Holder,
+        outcome: Outcome,
+        message: String,
+    ) -> Result<Record, StoreError> {
+        let failed = |source| StoreError {
+            path: self.folder.to_owned(),
+            source,
+        };
+        let now = || self.claims.server_time();
+        let taken = self.claims.take(who, Evidence::Engine, &now);
+        let Taken::Ours(claim) = taken.map_err(failed)? else {
+            unreachable!("with the engine's word every claim is free");
+        };
+        let artifacts = self.folder.join("artifacts");
+        fs::create_dir_all(&artifacts).map_err(failed)?;
+        let begun = fs::read(artifacts.join(store::RECORD_FILE)).ok();
+        let begun = begun.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let mut record = begun.unwrap_or_else(|| first_record(self.plan, self.run_id));
+        record.outcome = outcome;
+        record.status = trial::status(outcome, &record.verdicts, false);
+        record.score = Score::of(outcome, record.status, &record.verdicts);
+        record.completed_at = Some(Timestamp::now().to_string());
+        record.errors.push(LogError::new("ENGINE", message));
+        Place::open(&artifacts)?.write_json(store::RECORD_FILE, &record)?;
+        Meta::of(&record).write(self.folder)?;
+        claim.end(Ended::Recorded).map_err(failed)?;
+        Ok(record)
+    }
+}

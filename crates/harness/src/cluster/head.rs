@@ -1,0 +1,499 @@
+//! The head of a run on a cluster: submits what is missing, looks at records, and submits again
+//! what was lost. All it needs to go on after its death is in the run's folder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use camino::Utf8Path;
+use fs_err as fs;
+use proctor_gateway::VirtualKey;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    board::{Array, Board, Claimed, Look, Queued, Step, TaskId, Word, arrays, is_hopeless},
+    coroner::Dead,
+    paths,
+    slurm::{Shape, Slurm, SlurmError, word_in_log},
+};
+use crate::{
+    attempt::{finished, settled},
+    claim::{Claims, Holder, STALE},
+    config::{GatewayPlace, SandboxKind, SlurmSettings},
+    event::{RunEvent, TrialName},
+    host::Host,
+    models::{HeadGateway, Models},
+    plan::TrialPlan,
+    runner::{CACHE, FailedStart, TrialSummary, summary},
+    spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
+    store::{Record, RunDir, StoreError},
+    suite::{SNAPSHOT_FILE, SuiteError, SuiteListener, SuiteRun, TrialKey},
+    task::Files,
+};
+
+/// How often the head looks.
+const ROUND: Duration = Duration::from_secs(1);
+/// The most that is told of a job's log.
+const LONGEST_LOG: usize = 2000;
+
+/// What becomes of the jobs when the head is asked to end.
+#[derive(Debug, Default)]
+pub struct OnEnd {
+    cancels: AtomicBool,
+}
+
+impl OnEnd {
+    /// They are cancelled; else they go on without the head.
+    pub fn cancel_jobs(&self) {
+        self.cancels.store(true, Ordering::Relaxed);
+    }
+
+    fn cancels(&self) -> bool {
+        self.cancels.load(Ordering::Relaxed)
+    }
+}
+
+/// What a run's jobs do, by the engine's account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueCount {
+    /// Jobs that have not begun.
+    pub pending: usize,
+    /// Jobs that were begun.
+    pub running: usize,
+}
+
+/// What the cluster still has of the run in this folder; `None` when it was never on one, or
+/// nobody can tell.
+pub async fn queued(run: &Utf8Path, host: &Host) -> Option<QueueCount> {
+    let run = run.canonicalize_utf8().ok()?;
+    let folder = run.join(paths::FOLDER);
+    if !folder.is_dir() {
+        return None;
+    }
+    let slurm = Slurm {
+        host,
+        settings: &SlurmSettings::default(),
+        name: paths::job_name(run.file_name()?),
+        folder,
+        parallel: 1,
+    };
+    let queue = slurm.queue().await.ok()?;
+    let running = queue.values().filter(|state| **state == Queued::Running);
+    let running = running.count();
+    Some(QueueCount {
+        pending: queue.len() - running,
+        running,
+    })
+}
+
+/// What came of the trials.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) done: Vec<TrialSummary>,
+    pub(crate) failed_starts: Vec<FailedStart>,
+    /// Whether jobs go on without us.
+    pub(crate) is_detached: bool,
+    /// Whether somebody else cancelled jobs.
+    pub(crate) was_cancelled: bool,
+}
+
+/// The head of a run.
+pub(crate) struct Head<'a> {
+    run: &'a SuiteRun<'a>,
+    run_dir: &'a RunDir,
+    slurm: Slurm<'a>,
+    who: Holder,
+    board: Board,
+    gateway: Option<(Models, HeadGateway)>,
+    keys: BTreeMap<usize, VirtualKey>,
+    begun: BTreeSet<usize>,
+    /// Agents whose other trials are not run.
+    stopped: BTreeSet<String>,
+    last_job: Option<u64>,
+    clock: Instant,
+    gathered: Gathered,
+}
+
+impl<'a> Head<'a> {
+    /// Take up a run: what earlier heads did is seen, and what nodes need is written.
+    pub(crate) fn open(
+        run: &'a SuiteRun<'a>,
+        run_dir: &'a RunDir,
+        settings: &'a SlurmSettings,
+    ) -> Result<Head<'a>, SuiteError> {
+        let folder = run_dir.path.join(paths::FOLDER);
+        for part in ["trials", "logs"] {
+            let path = folder.join(part);
+            fs::create_dir_all(&path).map_err(|source| StoreError { path, source })?;
+        }
+        let mut head = Head {
+            run,
+            run_dir,
+            slurm: Slurm {
+                host: run.host,
+                settings,
+                name: paths::job_name(&run_dir.id),
+                folder,
+                parallel: run.parallel,
+            },
+            who: Holder::here(&run.host.name, None),
+            board: Board::new(run.plan.trials.len(), run.retries),
+            gateway: None,
+            keys: BTreeMap::new(),
+            begun: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            last_job: None,
+            clock: Instant::now(),
+            gathered: Gathered::default(),
+        };
+        if settings.gateway == GatewayPlace::Head {
+            head.open_gateway()?;
+        }
+        Ok(head)
+    }
+
+    fn open_gateway(&mut self) -> Result<(), SuiteError> {
+        let Some(settings) = &self.run.execution.gateway else {
+            return Ok(());
+        };
+        let host = self.run.host;
+        let address = self.slurm.settings.address.as_ref().unwrap_or(&host.name);
+        let (models, head, pem) = Models::on_head(settings, host, address)?;
+        let folder = &self.slurm.folder;
+        let head = head.with_certificate(folder.join(paths::CERTIFICATE));
+        head.write(&folder.join(paths::GATEWAY), &pem)?;
+        self.gateway = Some((models, head));
+        Ok(())
+    }
+
+    /// See the run through, or leave it when that is asked for.
+    pub(crate) async fn run(
+        mut self,
+        listener: &SuiteListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Gathered, SuiteError> {
+        self.take_stock().await?;
+        let most = self.slurm.most().await;
+        loop {
+            self.submit(most).await?;
+            if self.board.is_done() {
+                return Ok(self.gathered);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND) => {}
+                () = cancel.cancelled() => return self.leave().await,
+            }
+            // A controller that does not answer is no reason to give up: jobs go on.
+            if let Ok(queue) = self.slurm.queue().await {
+                self.look(&queue, listener).await?;
+            }
+        }
+    }
+
+    /// See what earlier heads left: records, and jobs that are still queued.
+    async fn take_stock(&mut self) -> Result<(), SuiteError> {
+        let known = paths::tasks(&self.slurm.folder);
+        self.last_job = known.values().map(|task| task.job).max();
+        let queue = if known.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.slurm.queue().await?
+        };
+        let words = if known.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.slurm.words().await.unwrap_or_default()
+        };
+        for number in 0..self.run.plan.trials.len() {
+            let folder = self.key(number).folder(&self.run_dir.path);
+            if let Some(record) = settled(&folder) {
+                self.gathered.done.push(summary(&record, &folder));
+                self.board.over(number);
+                continue;
+            }
+            self.admit(number)?;
+        }
+        let folder = &self.slurm.folder;
+        self.board
+            .restore(&known, &queue, |task| word(folder, task, &words));
+        Ok(())
+    }
+
+    /// Let a trial in at the gateway of the head, if there is one.
+    fn admit(&mut self, number: usize) -> Result<(), SuiteError> {
+        if let Some((models, head)) = &self.gateway {
+            let key = self.key(number);
+            let label = format!("{}/{}/{}", key.agent, key.task, key.trial);
+            self.keys.insert(number, models.admit(head, &label)?);
+        }
+        Ok(())
+    }
+
+    /// Submit what is waiting.
+    async fn submit(&mut self, most: u32) -> Result<(), SuiteError> {
+        let waiting = self.board.waiting();
+        let plans = &self.run.plan.trials;
+        let settings = self.slurm.settings;
+        let made = arrays(&waiting, |number| shape(&plans[number], settings), most);
+        for array in made {
+            self.submit_array(&array).await?;
+        }
+        Ok(())
+    }
+
+    async fn submit_array(&mut self, array: &Array<Shape>) -> Result<(), SuiteError> {
+        for index in &array.indices {
+            self.write_spec(number_of(array, *index))?;
+        }
+        let job = self.slurm.submit(array, self.last_job).await?;
+        paths::add_job(&self.slurm.folder, job, array)?;
+        self.last_job = Some(job);
+        for index in &array.indices {
+            let task = TaskId { job, index: *index };
+            self.board.submitted(number_of(array, *index), task);
+        }
+        Ok(())
+    }
+
+    fn write_spec(&self, number: usize) -> Result<(), StoreError> {
+        let path = paths::spec(&self.slurm.folder, number);
+        if path.exists() {
+            // It says the same: the plan is the one that the run began with.
+            return Ok(());
+        }
+        // Not synced: who submits it again writes it again.
+        let bytes = serde_json::to_vec_pretty(&self.spec(number)).expect("texts are JSON");
+        fs::write(&path, bytes).map_err(|source| StoreError { path, source })
+    }
+
+    fn spec(&self, number: usize) -> TrialSpec {
+        let run = self.run;
+        let plan = &run.plan.trials[number];
+        let key = self.key(number);
+        let gateway = run.execution.gateway.as_ref().map(|gateway| {
+            let trials = run.plan.trials.len() as f64;
+            match self.slurm.settings.gateway {
+                GatewayPlace::Trial => GatewaySpec::Trial {
+                    slice_usd: gateway.run_budget_usd.map(|usd| usd / trials),
+                },
+                GatewayPlace::Head => GatewaySpec::Head {
+                    file: self.slurm.folder.join(paths::GATEWAY).into_string(),
+                },
+            }
+        });
+        TrialSpec {
+            version: SPEC_VERSION.to_owned(),
+            run_id: self.run_dir.id.clone(),
+            folder: key.folder(&self.run_dir.path).into_string(),
+            claims: key.claims(&self.run_dir.path).prefix().to_string(),
+            cache: run.results_dir.join(CACHE).into_string(),
+            suite: SuiteSpec {
+                file: crate::config::absolute(run.suite_file).into_string(),
+                kept: self.run_dir.path.join(SNAPSHOT_FILE).into_string(),
+                sha256: digest(run.suite_text),
+            },
+            agent: key.agent,
+            task: key.task,
+            config_hash: plan.task.config_hash.clone(),
+            trial: key.trial,
+            cwd: run.host.cwd.to_string(),
+            sandbox: (run.execution.sandbox == SandboxKind::Docker).then_some(SandboxKind::Docker),
+            network: run.execution.network.as_ref().and_then(|network| {
+                let name = network.as_str();
+                crate::config::network_named(name).map(|_| name.to_owned())
+            }),
+            time_limit_s: self.slurm.settings.time.map(|time| time.as_secs()),
+            gateway,
+        }
+    }
+
+    fn key(&self, number: usize) -> TrialKey {
+        TrialKey::of(&self.run.plan.trials[number])
+    }
+
+    /// Look at what may have changed.
+    async fn look(
+        &mut self,
+        queue: &BTreeMap<TaskId, Queued>,
+        listener: &SuiteListener<'_>,
+    ) -> Result<(), SuiteError> {
+        let now = self.clock.elapsed();
+        let changed = self.board.to_look_at(queue, now);
+        let is_any_lost = |(number, task): &(usize, Option<TaskId>)| {
+            task.is_some() && self.board.is_lost(*number, now)
+        };
+        let words = if changed.iter().any(is_any_lost) {
+            self.slurm.words().await.unwrap_or_default()
+        } else {
+            BTreeMap::new()
+        };
+        let before = self.stopped.clone();
+        for (number, gone) in changed {
+            let word = gone.map(|task| word(&self.slurm.folder, task, &words));
+            let ended = self.look_at(number, word, listener)?;
+            if ended.is_some_and(|record| is_hopeless(record.outcome)) {
+                self.stopped.insert(self.key(number).agent);
+            }
+        }
+        for agent in self.stopped.difference(&before) {
+            self.stop(agent).await;
+        }
+        Ok(())
+    }
+
+    /// Look at one trial; its record when that is its last.
+    fn look_at(
+        &mut self,
+        number: usize,
+        word: Option<Word>,
+        listener: &SuiteListener<'_>,
+    ) -> Result<Option<Record>, SuiteError> {
+        let key = self.key(number);
+        let (folder, claims) = (
+            key.folder(&self.run_dir.path),
+            key.claims(&self.run_dir.path),
+        );
+        let mut record = finished(&folder);
+        if self.begun.len() < self.run.plan.trials.len()
+            && (record.is_some() || folder.exists())
+            && self.begun.insert(number)
+        {
+            listener(number, &RunEvent::TrialStarted(name(&key)));
+        }
+        let now = self.clock.elapsed();
+        let seen = Look {
+            record: record.as_ref().map(|record| record.outcome),
+            // While its task runs that says nothing.
+            claim: word.map_or(Claimed::Nobody, |_| claimed(&claims)),
+            word,
+        };
+        let mut step = self.board.decide(number, seen, now);
+        if let Step::Conclude(outcome, message) = step {
+            let dead = Dead {
+                plan: &self.run.plan.trials[number],
+                run_id: &self.run_dir.id,
+                folder: &folder,
+                claims: &claims,
+            };
+            record = Some(dead.conclude(&self.who, outcome, message)?);
+            let seen = Look {
+                record: Some(outcome),
+                ..seen
+            };
+            step = self.board.decide(number, seen, now);
+        }
+        match (step, record) {
+            (Step::Ended, Some(record)) => {
+                listener(number, &RunEvent::TrialEnded(&record));
+                self.gathered.done.push(summary(&record, &folder));
+                self.keys.remove(&number);
+                return Ok(Some(record));
+            }
+            (Step::NotRun, _) if !self.stopped.contains(&key.agent) => {
+                self.gathered.was_cancelled = true;
+            }
+            (Step::Refused, _) => {
+                let failed = self.refused(&key, number);
+                self.gathered.failed_starts.push(failed);
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// The trials of this agent would all fail alike: those that have not begun are not run.
+    async fn stop(&self, agent: &str) {
+        let plans = &self.run.plan.trials;
+        let tasks = self.board.tasks_of(|number| plans[number].name == agent);
+        // What cannot be cancelled fails by itself.
+        let _ = self.slurm.cancel_pending(&tasks).await;
+    }
+
+    fn refused(&self, key: &TrialKey, number: usize) -> FailedStart {
+        let task = paths::tasks(&self.slurm.folder).get(&number).copied();
+        let log = task.map(|task| paths::log(&self.slurm.folder, task));
+        let text = log.and_then(|log| fs::read_to_string(log).ok());
+        let text = text.unwrap_or_default();
+        let text: String = text.trim().chars().take(LONGEST_LOG).collect();
+        let text = text.trim_start_matches("error: ");
+        let mut parts = text.splitn(2, "\nhint: ");
+        FailedStart {
+            agent: key.agent.clone(),
+            task: key.task.clone(),
+            trial: key.trial,
+            message: parts.next().unwrap_or_default().to_owned(),
+            hint: parts.next().map(str::to_owned),
+        }
+    }
+
+    /// End without having seen the run through.
+    async fn leave(mut self) -> Result<Gathered, SuiteError> {
+        // Without its gateway no trial gets on.
+        if self.run.on_end.cancels() || self.gateway.is_some() {
+            self.slurm.cancel().await?;
+        } else {
+            self.gathered.is_detached = true;
+        }
+        Ok(self.gathered)
+    }
+}
+
+/// What a task that is gone came to, by the engine or its log.
+fn word(folder: &Utf8Path, task: TaskId, words: &BTreeMap<TaskId, Word>) -> Word {
+    let log = || word_in_log(&paths::log(folder, task));
+    match words.get(&task).copied() {
+        Some(word @ (Word::Timeout | Word::Memory)) => word,
+        said => log().or(said).unwrap_or(Word::Gone),
+    }
+}
+
+fn number_of(array: &Array<Shape>, index: u32) -> usize {
+    usize::try_from(array.base + index).unwrap_or(usize::MAX)
+}
+
+fn name(key: &TrialKey) -> TrialName<'_> {
+    TrialName {
+        agent: &key.agent,
+        task: &key.task,
+        trial: key.trial,
+    }
+}
+
+fn claimed(claims: &Claims) -> Claimed {
+    let Ok(Some(seen)) = claims.last() else {
+        return Claimed::Nobody;
+    };
+    match (seen.ended, claims.server_time()) {
+        (Some(ended), _) => Claimed::Over(ended),
+        (None, Ok(now)) if seen.is_silent(STALE, now) => Claimed::Nobody,
+        (None, _) => Claimed::Alive,
+    }
+}
+
+/// What the job of a trial asks for: what the suite says, or what the task needs if that is more.
+fn shape(plan: &TrialPlan, settings: &SlurmSettings) -> Shape {
+    let needs = match &plan.task.files {
+        Files::Image(environment) => Some(environment),
+        _ => None,
+    };
+    let memory = needs.and_then(|needs| needs.memory_mb);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few processors"
+    )]
+    let cpus = needs.and_then(|needs| needs.cpus.map(|cpus| cpus.ceil() as u32));
+    Shape {
+        memory_mib: settings.memory.map(|bytes| bytes >> 20).max(memory),
+        cpus: settings.cpus.max(cpus),
+    }
+}
+
+impl From<SlurmError> for SuiteError {
+    fn from(error: SlurmError) -> SuiteError {
+        SuiteError::Slurm(error)
+    }
+}

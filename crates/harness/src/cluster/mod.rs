@@ -1,0 +1,17 @@
+//! A run whose trials are jobs of a cluster: each is submitted as a program of its own, and its
+//! record, on a file system that all machines see, is the truth. The head may die, be left or
+//! come back at any time.
+
+pub mod board;
+mod coroner;
+mod head;
+mod paths;
+#[cfg(test)]
+mod simulation;
+pub mod slurm;
+
+pub use self::head::{OnEnd, QueueCount, queued};
+pub(crate) use self::{
+    head::{Gathered, Head},
+    paths::has_living,
+};

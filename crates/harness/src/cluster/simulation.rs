@@ -1,0 +1,493 @@
+//! A model of a large cluster that fails in many ways, run through the real planner, claims and
+//! records on a real file system, with a clock of its own. After each run every trial has exactly
+//! one record, and none was begun after it had one.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque},
+    time::{Duration, SystemTime},
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::json;
+
+use super::board::{Board, Claimed, Look, Queued, Step, TaskId, Word, arrays};
+use crate::{
+    attempt::{finished, set_aside, settled},
+    claim::{BEAT, Claim, Claims, Ended, Evidence, Holder, JobName, STALE, Standing, Taken},
+    outcome::Outcome,
+    store::{Place, RECORD_FILE},
+};
+
+/// How large a run is.
+#[derive(Clone, Copy)]
+struct Size {
+    nodes: usize,
+    trials: usize,
+}
+
+const SLOTS: usize = 8;
+const ROUND: Duration = Duration::from_secs(1);
+const RETRIES: u32 = 4;
+/// How long the engine takes to see that a node is dead.
+const NOTICE: Duration = Duration::from_secs(15);
+/// No run takes longer than this in its own time.
+const END: Duration = Duration::from_hours(24 * 7);
+
+/// Numbers that only look random.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.roll() % end
+    }
+
+    fn percent(&mut self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+
+    fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(from + self.below(to - from))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Head,
+    HeadDies,
+    Schedule,
+    Beat(usize),
+    Finish(usize),
+    NodeFails(usize),
+    Noticed(usize),
+    NodeIsBack(usize),
+}
+
+/// A task in the engine's hands.
+#[derive(Clone, Copy)]
+struct Task {
+    id: TaskId,
+    trial: usize,
+    restarts: u32,
+}
+
+/// A process that runs a trial.
+struct Process {
+    task: Task,
+    node: usize,
+    claim: Option<Claim>,
+    place: Place,
+    lives: bool,
+}
+
+struct World {
+    root: Utf8PathBuf,
+    size: Size,
+    dice: Dice,
+    now: Duration,
+    events: BinaryHeap<Reverse<(Duration, usize, Event)>>,
+    serial: usize,
+    // The engine.
+    pending: VecDeque<Task>,
+    running: BTreeMap<TaskId, usize>,
+    words: BTreeMap<TaskId, Word>,
+    jobs: u64,
+    nodes: Vec<BTreeSet<usize>>,
+    down: BTreeSet<usize>,
+    processes: Vec<Process>,
+    // The head.
+    board: Board,
+    known: BTreeMap<usize, TaskId>,
+    /// When a trial's record comes to light for the head.
+    visible: BTreeMap<usize, Duration>,
+    // What is checked.
+    settled_at: BTreeMap<usize, Duration>,
+    most_looks: usize,
+}
+
+fn at(now: Duration) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 30) + now
+}
+
+impl World {
+    fn new(root: &Utf8Path, size: Size, seed: u64) -> World {
+        World {
+            root: root.to_owned(),
+            size,
+            dice: Dice(seed),
+            now: Duration::ZERO,
+            events: BinaryHeap::new(),
+            serial: 0,
+            pending: VecDeque::new(),
+            running: BTreeMap::new(),
+            words: BTreeMap::new(),
+            jobs: 0,
+            nodes: vec![BTreeSet::new(); size.nodes],
+            down: BTreeSet::new(),
+            processes: Vec::new(),
+            board: Board::new(size.trials, RETRIES),
+            known: BTreeMap::new(),
+            visible: BTreeMap::new(),
+            settled_at: BTreeMap::new(),
+            most_looks: 0,
+        }
+    }
+
+    fn folder(&self, trial: usize) -> Utf8PathBuf {
+        self.root.join(format!("trials/{trial}"))
+    }
+
+    fn claims(&self, trial: usize) -> Claims {
+        Claims::at(self.root.join(format!("claims/{trial}")))
+    }
+
+    fn later(&mut self, after: Duration, event: Event) {
+        self.serial += 1;
+        self.events
+            .push(Reverse((self.now + after, self.serial, event)));
+    }
+
+    fn run(&mut self) {
+        self.later(Duration::ZERO, Event::Head);
+        for _ in 0..2 {
+            let after = self.dice.millis(5_000, 120_000);
+            self.later(after, Event::HeadDies);
+        }
+        for node in 0..self.size.nodes {
+            let after = self.dice.millis(1_000, 900_000);
+            self.later(after, Event::NodeFails(node));
+        }
+        while let Some(Reverse((time, _, event))) = self.events.pop() {
+            assert!(time < END, "the run does not end");
+            self.now = time;
+            match event {
+                Event::Head if self.board.is_done() => return,
+                Event::Head => self.head(),
+                Event::HeadDies => self.head_dies(),
+                Event::Schedule => self.schedule(),
+                Event::Beat(process) => self.beat(process),
+                Event::Finish(process) => self.finish(process),
+                Event::NodeFails(node) => self.node_fails(node),
+                Event::Noticed(node) => self.noticed(node),
+                Event::NodeIsBack(node) => {
+                    self.down.remove(&node);
+                    self.later(Duration::ZERO, Event::Schedule);
+                }
+            }
+        }
+    }
+
+    fn head(&mut self) {
+        let waiting = self.board.waiting();
+        for array in arrays(&waiting, |_| (), 1000) {
+            self.jobs += 1;
+            for index in array.indices {
+                let id = TaskId {
+                    job: self.jobs,
+                    index,
+                };
+                let trial = usize::try_from(array.base + index).unwrap();
+                self.board.submitted(trial, id);
+                self.known.insert(trial, id);
+                let restarts = 0;
+                self.pending.push_back(Task {
+                    id,
+                    trial,
+                    restarts,
+                });
+            }
+            self.later(Duration::from_millis(300), Event::Schedule);
+        }
+        let queue = self.queue();
+        let changed = self.board.to_look_at(&queue, self.now);
+        self.most_looks = self.most_looks.max(changed.len());
+        for (trial, gone) in changed {
+            self.look(trial, gone);
+        }
+        self.later(ROUND, Event::Head);
+    }
+
+    fn queue(&self) -> BTreeMap<TaskId, Queued> {
+        let pending = self.pending.iter().map(|task| (task.id, Queued::Pending));
+        let running = self.running.keys().map(|id| (*id, Queued::Running));
+        pending.chain(running).collect()
+    }
+
+    fn look(&mut self, trial: usize, gone: Option<TaskId>) {
+        let is_visible = self.visible.get(&trial).is_none_or(|at| *at <= self.now);
+        let record = finished(&self.folder(trial)).filter(|_| is_visible);
+        let claim = match self.claims(trial).last().unwrap() {
+            None => Claimed::Nobody,
+            Some(seen) => match seen.ended {
+                Some(ended) => Claimed::Over(ended),
+                None if seen.is_silent(STALE, at(self.now)) => Claimed::Nobody,
+                None => Claimed::Alive,
+            },
+        };
+        let word = gone.map(|task| self.words.get(&task).copied().unwrap_or(Word::Gone));
+        let seen = Look {
+            record: record.map(|record| record.outcome),
+            claim,
+            word,
+        };
+        let step = self.board.decide(trial, seen, self.now);
+        if let Step::Conclude(outcome, _) = step {
+            let who = Holder::here("head", None);
+            let claims = self.claims(trial);
+            let taken = claims.take(&who, Evidence::Engine, &|| Ok(at(self.now)));
+            let Ok(Taken::Ours(claim)) = taken else {
+                panic!("with the engine's word every claim is free");
+            };
+            let artifacts = self.folder(trial).join("artifacts");
+            fs_err::create_dir_all(&artifacts).unwrap();
+            if settled(&self.folder(trial)).is_none() {
+                write_record(&Place::open(&artifacts).unwrap(), trial, outcome);
+            }
+            claim.end(Ended::Recorded).unwrap();
+            let seen = Look {
+                record: Some(outcome),
+                ..seen
+            };
+            self.board.decide(trial, seen, self.now);
+        }
+    }
+
+    /// Another head takes over, with nothing but what is on disk and in the queue.
+    fn head_dies(&mut self) {
+        self.board = Board::new(self.size.trials, RETRIES);
+        for trial in 0..self.size.trials {
+            if settled(&self.folder(trial)).is_some() {
+                self.board.over(trial);
+            }
+        }
+        let (queue, words) = (self.queue(), self.words.clone());
+        self.board.restore(&self.known, &queue, |task| {
+            words.get(&task).copied().unwrap_or(Word::Gone)
+        });
+    }
+
+    fn schedule(&mut self) {
+        for node in 0..self.size.nodes {
+            while !self.down.contains(&node) && self.nodes[node].len() < SLOTS {
+                let Some(task) = self.pending.pop_front() else {
+                    return;
+                };
+                self.start(task, node);
+            }
+        }
+    }
+
+    fn start(&mut self, task: Task, node: usize) {
+        let job = JobName {
+            name: format!("{}_{}", task.id.job, task.id.index),
+            restarts: task.restarts,
+        };
+        let who = Holder::here("node", Some(job));
+        let claims = self.claims(task.trial);
+        let now = self.now;
+        let taken = claims
+            .take(&who, Evidence::Silence(STALE), &|| Ok(at(now)))
+            .unwrap();
+        let Taken::Ours(claim) = taken else {
+            return self.ended(task);
+        };
+        claim.beat_at(at(now)).unwrap();
+        let folder = self.folder(task.trial);
+        if settled(&folder).is_some() {
+            claim.end(Ended::Recorded).unwrap();
+            return self.ended(task);
+        }
+        assert!(
+            !self.settled_at.contains_key(&task.trial),
+            "a trial that has its record is begun again"
+        );
+        set_aside(&folder).unwrap();
+        let artifacts = folder.join("artifacts");
+        fs_err::create_dir_all(&artifacts).unwrap();
+        let number = self.processes.len();
+        self.processes.push(Process {
+            task,
+            node,
+            claim: Some(claim),
+            place: Place::open(&artifacts).unwrap(),
+            lives: true,
+        });
+        self.nodes[node].insert(number);
+        self.running.insert(task.id, number);
+        let (first, whole) = (
+            self.dice.millis(100, 3_000),
+            self.dice.millis(2_000, 40_000),
+        );
+        self.later(first, Event::Beat(number));
+        self.later(whole, Event::Finish(number));
+    }
+
+    /// A task has come to its end, as the engine sees it.
+    fn ended(&mut self, task: Task) {
+        self.running.remove(&task.id);
+        self.words.insert(task.id, Word::Gone);
+        self.later(Duration::ZERO, Event::Schedule);
+    }
+
+    fn beat(&mut self, number: usize) {
+        let (now, process) = (self.now, &mut self.processes[number]);
+        let Some(claim) = process.claim.as_ref().filter(|_| process.lives) else {
+            return;
+        };
+        if claim.beat_at(at(now)).unwrap() == Standing::Lost {
+            self.stop(number);
+            return;
+        }
+        // Now and then the file system hangs for longer than anybody waits.
+        let stalls = self.dice.below(2_000) == 0;
+        let next = if stalls { STALE * 2 } else { BEAT };
+        self.later(next, Event::Beat(number));
+    }
+
+    /// A process ends without having written anything more.
+    fn stop(&mut self, number: usize) {
+        let process = &mut self.processes[number];
+        process.lives = false;
+        process.claim = None;
+        let (task, node) = (process.task, process.node);
+        self.nodes[node].remove(&number);
+        if self.running.get(&task.id) == Some(&number) {
+            self.ended(task);
+        }
+    }
+
+    fn finish(&mut self, number: usize) {
+        if !self.processes[number].lives {
+            return;
+        }
+        let trial = self.processes[number].task.trial;
+        // A provider has its limits.
+        let outcome = if self.dice.percent(4) {
+            Outcome::RateLimit
+        } else {
+            Outcome::Completed
+        };
+        write_record(&self.processes[number].place, trial, outcome);
+        let claim = self.processes[number].claim.take().unwrap();
+        if claim.standing().unwrap() == Standing::Ours {
+            claim.end(Ended::Recorded).unwrap();
+            if outcome == Outcome::Completed {
+                let before = self.settled_at.insert(trial, self.now);
+                assert_eq!(before, None, "a trial was run to its end twice");
+            }
+            let slow = if self.dice.percent(1) { 20_000 } else { 4_000 };
+            let seen = self.now + self.dice.millis(0, slow);
+            self.visible.insert(trial, seen);
+        }
+        self.stop(number);
+    }
+
+    /// A node is dead, or only cut off from the engine: then its processes go on.
+    fn node_fails(&mut self, node: usize) {
+        if !self.down.insert(node) {
+            return;
+        }
+        if self.dice.percent(60) {
+            for number in self.nodes[node].clone() {
+                self.processes[number].lives = false;
+                self.processes[number].claim = None;
+            }
+        }
+        self.later(NOTICE, Event::Noticed(node));
+    }
+
+    fn noticed(&mut self, node: usize) {
+        let here = std::mem::take(&mut self.nodes[node]);
+        for number in here {
+            let mut task = self.processes[number].task;
+            if self.running.get(&task.id) != Some(&number) {
+                continue;
+            }
+            self.running.remove(&task.id);
+            if self.dice.percent(70) {
+                task.restarts += 1;
+                self.pending.push_back(task);
+            } else {
+                self.words.insert(task.id, Word::Gone);
+            }
+        }
+        let back = self.dice.millis(10_000, 300_000);
+        self.later(back, Event::NodeIsBack(node));
+        let again = self.dice.millis(300_000, 1_800_000);
+        self.later(again, Event::NodeFails(node));
+        self.later(Duration::ZERO, Event::Schedule);
+    }
+}
+
+fn write_record(place: &Place, trial: usize, outcome: Outcome) {
+    let status = if outcome.is_infrastructure() {
+        "error"
+    } else {
+        "passed"
+    };
+    let record = json!({
+        "version": "1.0.0", "run_id": "r", "trial": trial, "outcome": outcome, "status": status,
+        "agent": {"name": "a", "type": "null", "adapter_version": "0"},
+        "task": {"name": "t", "config_file": "", "config_hash": "", "repo": ""},
+        "started_at": "", "completed_at": "", "counts": crate::session::Counts::default(),
+        "verdicts": [], "errors": [], "notes": [],
+        "host": {"os": "", "arch": "", "cpus": 1}, "proctor_version": "0",
+    });
+    place.write_json(RECORD_FILE, &record).unwrap();
+}
+
+/// Run the model with this seed, and check what it left.
+fn simulate(size: Size, seed: u64) {
+    let memory = std::path::Path::new("/dev/shm");
+    let parent = if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    let dir = tempfile::tempdir_in(parent).unwrap();
+    let root = Utf8Path::from_path(dir.path()).unwrap();
+    let mut world = World::new(root, size, seed);
+    world.run();
+    for trial in 0..size.trials {
+        let record = finished(&world.folder(trial));
+        let record = record.unwrap_or_else(|| panic!("seed {seed}: trial {trial} has no record"));
+        let has_settled = world.settled_at.contains_key(&trial);
+        let is_settled = !record.outcome.is_infrastructure();
+        assert_eq!(is_settled, has_settled, "seed {seed}: trial {trial}");
+    }
+    // The head looks at what runs and what is gone, however many trials there are.
+    let most = size.nodes * SLOTS * 4;
+    assert!(world.most_looks <= most, "{} looks", world.most_looks);
+}
+
+/// `scripts/simulate` asks for a large run with many seeds; else it is a small one with a few.
+#[test]
+fn every_trial_has_one_record_whatever_fails() {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how much is simulated is asked for from outside"
+    )]
+    let wanted = std::env::var("PROCTOR_SIMULATE").ok();
+    let wanted: Option<Vec<u64>> =
+        wanted.map(|text| text.split(' ').map(|part| part.parse().unwrap()).collect());
+    let (first, seeds, nodes, trials) = match wanted.as_deref() {
+        None => (0, 20, 10, 300),
+        Some(&[first, seeds, nodes, trials]) => (first, seeds, nodes, trials),
+        Some(other) => panic!("four numbers, not {other:?}"),
+    };
+    let size = Size {
+        nodes: usize::try_from(nodes).unwrap(),
+        trials: usize::try_from(trials).unwrap(),
+    };
+    for seed in first..first + seeds {
+        simulate(size, seed);
+    }
+}

@@ -1,0 +1,348 @@
+//! Slurm as it is spoken to: `sbatch`, `squeue`, `scancel`, and the words that they use.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    time::Duration,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::quick::{self, Environment, QuickCommand, Source};
+
+use super::board::{Array, Queued, TaskId, Word};
+use crate::{
+    config::{GatewayPlace, SlurmSettings},
+    host::Host,
+    models,
+};
+
+/// No command of Slurm takes this long while its controller answers.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// What arrays may hold when the controller does not say.
+const USUAL_MOST: u32 = 1001;
+
+/// What a job asks for: trials of the same shape are one array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shape {
+    /// MiB of memory; the cluster's own choice when unset.
+    pub memory_mib: Option<u64>,
+    /// Processors.
+    pub cpus: Option<u32>,
+}
+
+/// Slurm could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SlurmError {
+    /// A command is not there.
+    #[error("{program} could not be started")]
+    NotFound {
+        /// Which.
+        program: &'static str,
+        /// Why.
+        source: proctor_process::Error,
+    },
+    /// A command failed.
+    #[error("{program} failed: {message}")]
+    Failed {
+        /// Which.
+        program: &'static str,
+        /// What it said.
+        message: String,
+    },
+}
+
+/// The jobs of one run.
+#[derive(Debug)]
+pub struct Slurm<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// What jobs ask for.
+    pub settings: &'a SlurmSettings,
+    /// The name of all jobs of the run.
+    pub name: String,
+    /// The folder of the run's files for the cluster.
+    pub folder: Utf8PathBuf,
+    /// How many tasks run at the same time.
+    pub parallel: usize,
+}
+
+impl Slurm<'_> {
+    /// Submit an array; one after another, so that no more than `parallel` run at a time.
+    pub async fn submit(
+        &self,
+        array: &Array<Shape>,
+        after: Option<u64>,
+    ) -> Result<u64, SlurmError> {
+        let said = self
+            .call(
+                "sbatch",
+                self.arguments(array, after),
+                Some(self.script(array)),
+            )
+            .await?;
+        let job = said.trim().split(';').next().unwrap_or_default();
+        job.parse().map_err(|_| SlurmError::Failed {
+            program: "sbatch",
+            message: format!("`{said}` is no job"),
+        })
+    }
+
+    fn arguments(&self, array: &Array<Shape>, after: Option<u64>) -> Vec<String> {
+        let mut args = vec![
+            "--parsable".to_owned(),
+            // The environment of sbatch holds what nodes are to have, and nothing else.
+            "--export=ALL".to_owned(),
+            "--requeue".to_owned(),
+            "--open-mode=append".to_owned(),
+            "--ntasks=1".to_owned(),
+            format!("--job-name={}", self.name),
+            format!("--output={}", self.folder.join("logs/%A_%a.log")),
+            format!("--chdir={}", self.folder),
+            format!("--array={}%{}", expression(&array.indices), self.parallel),
+        ];
+        let settings = self.settings;
+        let texts = [
+            ("--partition", settings.partition.clone()),
+            ("--account", settings.account.clone()),
+            (
+                "--time",
+                settings
+                    .time
+                    .map(|time| time.as_secs().div_ceil(60).to_string()),
+            ),
+            (
+                "--mem",
+                array.shape.memory_mib.map(|memory| format!("{memory}M")),
+            ),
+            (
+                "--cpus-per-task",
+                array.shape.cpus.map(|cpus| cpus.to_string()),
+            ),
+            ("--dependency", after.map(|job| format!("afterany:{job}"))),
+        ];
+        for (name, value) in texts {
+            args.extend(value.map(|value| format!("{name}={value}")));
+        }
+        args.extend(settings.args.iter().cloned());
+        args
+    }
+
+    fn script(&self, array: &Array<Shape>) -> String {
+        let binary = shell_words::quote(self.host.binary.as_str()).into_owned();
+        let specs = self.folder.join("trials");
+        let specs = shell_words::quote(specs.as_str()).into_owned();
+        let number = format!("$(({} + SLURM_ARRAY_TASK_ID))", array.base);
+        format!("#!/bin/sh\nexec {binary} trial --spec {specs}/{number}.json\n")
+    }
+
+    /// The tasks that Slurm still has.
+    pub async fn queue(&self) -> Result<BTreeMap<TaskId, Queued>, SlurmError> {
+        Ok(parse_queue(&self.squeue(&[]).await?))
+    }
+
+    /// Why tasks are gone, as far as Slurm remembers.
+    pub async fn words(&self) -> Result<BTreeMap<TaskId, Word>, SlurmError> {
+        Ok(parse_words(&self.squeue(&["--states=all"]).await?))
+    }
+
+    async fn squeue(&self, more: &[&str]) -> Result<String, SlurmError> {
+        let mut args = vec![
+            "--noheader".to_owned(),
+            format!("--name={}", self.name),
+            "--format=%i|%T".to_owned(),
+        ];
+        args.extend(more.iter().map(|arg| (*arg).to_owned()));
+        self.call("squeue", args, None).await
+    }
+
+    /// Cancel all jobs of the run.
+    pub async fn cancel(&self) -> Result<(), SlurmError> {
+        let args = vec![format!("--name={}", self.name)];
+        self.call("scancel", args, None).await.map(drop)
+    }
+
+    /// Cancel some tasks that have not begun.
+    pub async fn cancel_pending(
+        &self,
+        tasks: &BTreeMap<u64, BTreeSet<u32>>,
+    ) -> Result<(), SlurmError> {
+        for (job, indices) in tasks {
+            let args = vec![
+                "--state=PENDING".to_owned(),
+                format!("{job}_[{}]", expression(indices)),
+            ];
+            self.call("scancel", args, None).await?;
+        }
+        Ok(())
+    }
+
+    /// The most tasks that an array may have.
+    pub async fn most(&self) -> u32 {
+        let args = vec!["show".to_owned(), "config".to_owned()];
+        let said = self.call("scontrol", args, None).await;
+        let said = said.unwrap_or_default();
+        let line = said.lines().find(|line| line.starts_with("MaxArraySize"));
+        let most = line.and_then(|line| line.split_once('=')?.1.trim().parse().ok());
+        most.filter(|most| *most > 1).unwrap_or(USUAL_MOST) - 1
+    }
+
+    async fn call(
+        &self,
+        program: &'static str,
+        args: Vec<String>,
+        input: Option<String>,
+    ) -> Result<String, SlurmError> {
+        let mut command = QuickCommand::new(program).args(args);
+        command.env = Environment::Exactly(self.env());
+        command.stdin = input.map_or(Source::Null, |text| Source::Bytes(text.into_bytes()));
+        let output = quick::output(command, PATIENCE).await;
+        let output = output.map_err(|source| SlurmError::NotFound { program, source })?;
+        if output.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(SlurmError::Failed {
+            program,
+            message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+
+    /// What nodes get: our environment, without keys that stay on the head. It goes from process
+    /// to process; no file of ours holds it.
+    fn env(&self) -> BTreeMap<OsString, OsString> {
+        let keeps_keys = self.settings.gateway == GatewayPlace::Head;
+        let is_meant = |name: &str| {
+            let is_slurms = name.starts_with("SBATCH_") || name.starts_with("SLURM_JOB");
+            !(is_slurms || keeps_keys && models::is_provider_key(name))
+        };
+        let ours = self.host.env.iter().filter(|(name, _)| is_meant(name));
+        let ours = ours.map(|(name, value)| (name.into(), value.into()));
+        // Else lists of indices are cut short.
+        ours.chain([("SLURM_BITSTR_LEN".into(), "0".into())])
+            .collect()
+    }
+}
+
+/// Indices as Slurm writes them: `0-4,7`.
+pub fn expression(indices: &BTreeSet<u32>) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for index in indices {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => ranges.push((*index, *index)),
+        }
+    }
+    let texts = ranges.iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        _ => format!("{first}-{last}"),
+    });
+    texts.collect::<Vec<_>>().join(",")
+}
+
+/// The indices of such a list; what cannot be read is left out.
+pub fn indices(text: &str) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let parts = text.split('%').next().unwrap_or_default();
+    for part in parts.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse()) {
+            found.extend(first..=last);
+        }
+    }
+    found
+}
+
+/// `12_[5-9%2]|PENDING` and `12_3|RUNNING`, line by line.
+fn tasks(said: &str) -> impl Iterator<Item = (TaskId, &str)> {
+    said.lines().flat_map(|line| {
+        let parsed = line.trim().split_once('|').and_then(|(id, state)| {
+            let (job, rest) = id.split_once('_')?;
+            let list = rest.trim_start_matches('[').trim_end_matches(']');
+            Some((job.parse().ok()?, indices(list), state))
+        });
+        let (job, found, state) = parsed.unwrap_or_default();
+        found
+            .into_iter()
+            .map(move |index| (TaskId { job, index }, state))
+    })
+}
+
+fn parse_queue(said: &str) -> BTreeMap<TaskId, Queued> {
+    let known = tasks(said).map(|(task, state)| match state {
+        "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" => {
+            (task, Queued::Pending)
+        }
+        _ => (task, Queued::Running),
+    });
+    known.collect()
+}
+
+fn parse_words(said: &str) -> BTreeMap<TaskId, Word> {
+    let known = tasks(said).map(|(task, state)| {
+        let word = match state {
+            "TIMEOUT" | "DEADLINE" => Word::Timeout,
+            "OUT_OF_MEMORY" => Word::Memory,
+            "CANCELLED" => Word::Cancelled,
+            _ => Word::Gone,
+        };
+        (task, word)
+    });
+    known.collect()
+}
+
+/// What the log of a job says of its end: some ways of killing for memory leave no other trace.
+pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
+    let text = fs_err::read(log).ok()?;
+    let text = String::from_utf8_lossy(&text).to_lowercase();
+    let slurms = text.lines().filter(|line| line.starts_with("slurmstepd"));
+    let mut word = None;
+    for line in slurms {
+        if line.contains("memory limit") || line.contains("oom") || line.contains("out of memory") {
+            return Some(Word::Memory);
+        }
+        if line.contains("due to time limit") {
+            word = Some(Word::Timeout);
+        }
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_indices_are_written_and_read() {
+        for (list, expect) in [
+            (vec![0, 1, 2, 4, 7, 8], "0-2,4,7-8"),
+            (vec![5], "5"),
+            (vec![], ""),
+        ] {
+            let list: BTreeSet<u32> = list.into_iter().collect();
+            assert_eq!(expression(&list), expect);
+            assert_eq!(indices(&format!("{expect}%8")), list);
+        }
+    }
+
+    #[test]
+    fn the_queue_is_read_with_its_lists() {
+        let said = "12_[3-4,9%2]|PENDING\n12_1|RUNNING\n 12_2|COMPLETING\nnonsense\n";
+        let queue = parse_queue(said);
+        let task = |index| TaskId { job: 12, index };
+        let expect = BTreeMap::from([
+            (task(1), Queued::Running),
+            (task(2), Queued::Running),
+            (task(3), Queued::Pending),
+            (task(4), Queued::Pending),
+            (task(9), Queued::Pending),
+        ]);
+        assert_eq!(queue, expect);
+    }
+
+    #[test]
+    fn the_words_for_ends_are_known() {
+        let said = "1_0|TIMEOUT\n1_1|OUT_OF_MEMORY\n1_2|CANCELLED\n1_3|NODE_FAIL\n";
+        let words: Vec<Word> = parse_words(said).into_values().collect();
+        let expect = [Word::Timeout, Word::Memory, Word::Cancelled, Word::Gone];
+        assert_eq!(words, expect);
+    }
+}

@@ -1,0 +1,313 @@
+//! `executor` of a suite: who runs its trials. This machine does, unless a cluster or several
+//! Docker engines are named.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    error::Fault,
+    execution::{Execution, SandboxKind},
+    node::{Node, Value},
+    size::bytes,
+};
+
+/// What `executor` may be.
+const KNOWN: &str = "known: `local`, `slurm`, `docker`";
+
+/// Who runs the trials.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Executor {
+    /// This machine.
+    #[default]
+    Local,
+    /// A cluster with Slurm.
+    Slurm(SlurmSettings),
+    /// Docker engines at these addresses.
+    Docker(Vec<String>),
+}
+
+/// What jobs ask of Slurm.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlurmSettings {
+    /// The partition; the cluster's own choice when unset.
+    pub partition: Option<String>,
+    /// The account that is charged.
+    pub account: Option<String>,
+    /// The time of a job.
+    pub time: Option<Duration>,
+    /// Bytes of memory of a job.
+    pub memory: Option<u64>,
+    /// Processors of a job.
+    pub cpus: Option<u32>,
+    /// More arguments of `sbatch`.
+    pub args: Vec<String>,
+    /// Where the gateway is.
+    pub gateway: GatewayPlace,
+    /// The address at which nodes reach this machine: a name or an IP address.
+    pub address: Option<String>,
+}
+
+/// Where the gateway of trials on nodes is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GatewayPlace {
+    /// One in each trial, with its part of the run's budget.
+    #[default]
+    Trial,
+    /// One on the machine that runs the suite, for all nodes.
+    Head,
+}
+
+/// `executor`, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "stands for its schema")]
+pub(super) enum ExecutorChoice {
+    Named(ExecutorName),
+    Slurm(SlurmAsWritten),
+    Docker(EnginesAsWritten),
+}
+
+/// The names of `executor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ExecutorName {
+    /// This machine.
+    Local,
+    /// Slurm.
+    Slurm,
+}
+
+/// `executor` when it is Slurm.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SlurmAsWritten {
+    /// `slurm`.
+    #[serde(rename = "type")]
+    #[expect(dead_code, reason = "read before; named here as a known key")]
+    kind: SlurmName,
+    /// The partition; the cluster's own choice when left out.
+    partition: Option<String>,
+    /// The account that is charged.
+    account: Option<String>,
+    /// The time of a trial's job: `90s`, `30m`, `2h`, `1d`. Slurm counts in minutes.
+    time: Option<String>,
+    /// The memory of a trial's job: `512m`, `4g`.
+    memory: Option<String>,
+    /// The processors of a trial's job.
+    #[schemars(range(min = 1))]
+    cpus: Option<u32>,
+    /// More arguments of `sbatch`.
+    #[serde(default)]
+    args: Vec<String>,
+    /// Where the gateway is: one in each `trial`, or one on the `head` for all nodes.
+    gateway: Option<GatewayPlace>,
+    /// The address at which nodes reach the head; its own name when left out.
+    address: Option<String>,
+}
+
+/// `slurm`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum SlurmName {
+    Slurm,
+}
+
+/// `docker`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum DockerName {
+    Docker,
+}
+
+/// `executor` when it is several Docker engines.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EnginesAsWritten {
+    /// `docker`.
+    #[serde(rename = "type")]
+    #[expect(dead_code, reason = "read before; named here as a known key")]
+    kind: DockerName,
+    /// The engines: `ssh://`, `tcp://` or `unix://` addresses.
+    #[schemars(length(min = 1))]
+    hosts: Vec<String>,
+}
+
+/// Read `executor`.
+pub(super) fn read(node: &Node) -> Result<Executor, Fault> {
+    if let Value::String(_) = node.value {
+        return Ok(match node.read()? {
+            ExecutorName::Local => Executor::Local,
+            ExecutorName::Slurm => Executor::Slurm(SlurmSettings::default()),
+        });
+    }
+    match node.get("type").and_then(Node::as_str) {
+        Some("slurm") => slurm(node).map(Executor::Slurm),
+        Some("docker") => engines(node).map(Executor::Docker),
+        Some(other) => {
+            let message = format!("`{other}` is no executor");
+            Err(node.fault("type", message).with_hint(KNOWN))
+        }
+        None => Err(Fault::new(node.span, "missing key `type`").with_hint(KNOWN)),
+    }
+}
+
+fn slurm(node: &Node) -> Result<SlurmSettings, Fault> {
+    let written: SlurmAsWritten = node.read()?;
+    let bad = |key: &str, text: &str, what: &str, hint: &str| {
+        let message = format!("`{text}` is not {what}");
+        Err(node.fault(key, message).with_hint(hint.to_owned()))
+    };
+    let time = match written.time.as_deref() {
+        None => None,
+        Some(text) => {
+            let Some(time) = duration(text) else {
+                let hint = "write a number with a unit, such as `30m` or `2h`";
+                return bad("time", text, "a time", hint);
+            };
+            Some(time)
+        }
+    };
+    let memory = match written.memory.as_deref() {
+        None => None,
+        Some(text) => {
+            let Some(memory) = bytes(text) else {
+                let hint = "write a number with a unit, such as `512m` or `4g`";
+                return bad("memory", text, "a size", hint);
+            };
+            Some(memory)
+        }
+    };
+    if written.cpus == Some(0) {
+        return Err(node.fault("cpus", "`cpus` is a number from 1"));
+    }
+    let gateway = written.gateway.unwrap_or_default();
+    if written.address.is_some() && gateway == GatewayPlace::Trial {
+        let fault = node.fault("address", "`address` does nothing without `gateway: head`");
+        return Err(fault);
+    }
+    Ok(SlurmSettings {
+        partition: written.partition,
+        account: written.account,
+        time,
+        memory,
+        cpus: written.cpus,
+        args: written.args,
+        gateway,
+        address: written.address,
+    })
+}
+
+fn engines(node: &Node) -> Result<Vec<String>, Fault> {
+    let written: EnginesAsWritten = node.read()?;
+    let is_unique = |(at, host): (usize, &String)| !written.hosts[..at].contains(host);
+    if written.hosts.is_empty() || !written.hosts.iter().enumerate().all(is_unique) {
+        return Err(node.fault("hosts", "`hosts` names one engine or more, each once"));
+    }
+    Ok(written.hosts)
+}
+
+/// `90s`, `30m`, `2h`, `1d`.
+fn duration(text: &str) -> Option<Duration> {
+    let unit = match text.chars().last()? {
+        's' => 1,
+        'm' => 60,
+        'h' => 60 * 60,
+        'd' => 24 * 60 * 60,
+        _ => return None,
+    };
+    let number: u64 = text[..text.len() - 1].parse().ok()?;
+    let seconds = number.checked_mul(unit).filter(|seconds| *seconds > 0)?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// What an executor cannot hold to is refused: a setting that does nothing would be a lie.
+pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>) {
+    let mut refuse = |key: &str, message: &str, hint: &str| {
+        faults.push(Fault::new(root.key_span_of(key), message).with_hint(hint.to_owned()));
+    };
+    match &execution.executor {
+        Executor::Local => {}
+        Executor::Docker(_) => {
+            if execution.sandbox != SandboxKind::Docker {
+                let message = "`executor: docker` needs containers";
+                refuse("executor", message, "add `sandbox: docker`");
+            }
+        }
+        Executor::Slurm(slurm) => {
+            if root.get("providers").is_some() {
+                let message = "`providers` cannot be held to across nodes";
+                let hint = "limit `parallel`, or `gateway: {concurrency: …}` with `executor: {gateway: head}`";
+                refuse("providers", message, hint);
+            }
+            let gateway = execution.gateway.as_ref();
+            if gateway.is_some_and(|gateway| gateway.litellm.is_some()) {
+                let message = "`kind: litellm` does not go with `executor: slurm`";
+                refuse("gateway", message, "use Proctor's own gateway");
+            }
+            if gateway.is_none() && slurm.gateway == GatewayPlace::Head {
+                let message = "there is no gateway that could be on the head";
+                refuse("executor", message, "add `gateway: {}`");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::node_of;
+
+    #[test]
+    fn times_have_units() {
+        for (text, expect) in [
+            ("90s", Some(90)),
+            ("30m", Some(1800)),
+            ("2h", Some(7200)),
+            ("1d", Some(86400)),
+            ("0s", None),
+            ("30", None),
+            ("m", None),
+            ("", None),
+            ("1.5h", None),
+        ] {
+            assert_eq!(duration(text).map(|time| time.as_secs()), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn executors_are_read_or_refused_by_name() {
+        let read = |text: &str| read(&node_of(text)).map_err(|fault| fault.message);
+        assert_eq!(read("local"), Ok(Executor::Local));
+        let slurm = SlurmSettings {
+            partition: Some("short".to_owned()),
+            time: Some(Duration::from_hours(1)),
+            memory: Some(2 << 30),
+            cpus: Some(2),
+            args: vec!["--nice".to_owned()],
+            gateway: GatewayPlace::Head,
+            ..SlurmSettings::default()
+        };
+        let text = "{type: slurm, partition: short, time: 1h, memory: 2g, cpus: 2, args: [--nice], gateway: head}";
+        assert_eq!(read(text), Ok(Executor::Slurm(slurm)));
+        let hosts = vec!["tcp://a:1".to_owned(), "ssh://b".to_owned()];
+        let text = "{type: docker, hosts: ['tcp://a:1', 'ssh://b']}";
+        assert_eq!(read(text), Ok(Executor::Docker(hosts)));
+        for (text, expect) in [
+            ("{type: pbs}", "`pbs` is no executor"),
+            ("{type: slurm, time: soon}", "`soon` is not a time"),
+            (
+                "{type: slurm, address: here}",
+                "`address` does nothing without `gateway: head`",
+            ),
+            (
+                "{type: docker, hosts: []}",
+                "`hosts` names one engine or more, each once",
+            ),
+        ] {
+            assert_eq!(read(text), Err(expect.to_owned()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A folder that files are written to wherever it is moved: who was taken for dead and comes
+//! back writes to what was set aside, and not over the work of another.
+
+use std::{
+    fs::File,
+    io::{Result, Write},
+    os::unix::fs::PermissionsExt,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::{Mode, OFlags, openat, renameat};
+use serde::Serialize;
+
+use super::StoreError;
+
+/// A folder, held open.
+#[derive(Debug)]
+pub struct Place {
+    folder: File,
+    /// Where it was.
+    path: Utf8PathBuf,
+}
+
+impl Place {
+    /// Hold a folder.
+    pub fn open(path: &Utf8Path) -> std::result::Result<Place, StoreError> {
+        let folder = File::open(path).map_err(|source| StoreError {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Place {
+            folder,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Write a JSON file whole or not at all.
+    pub fn write_json(
+        &self,
+        name: &str,
+        value: &impl Serialize,
+    ) -> std::result::Result<(), StoreError> {
+        let failed = |source| StoreError {
+            path: self.path.join(name),
+            source,
+        };
+        let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
+        bytes.push(b'\n');
+        self.write(name, &bytes).map_err(failed)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let fresh = format!(".{name}-{}", uuid::Uuid::now_v7().simple());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(&self.folder, &fresh, flags, Mode::from_raw_mode(0o644))?;
+        let mut file = File::from(file);
+        // Whatever the umask is: reports are made by others too.
+        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        renameat(&self.folder, &fresh, &self.folder, name)?;
+        self.folder.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_goes_to_the_folder_that_was_opened_and_not_to_the_one_that_took_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(dir.path()).unwrap();
+        let (folder, aside) = (root.join("trial"), root.join("trial.attempt-1"));
+        std::fs::create_dir(&folder).unwrap();
+        let place = Place::open(&folder).unwrap();
+        std::fs::rename(&folder, &aside).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        place.write_json("record.json", &"late").unwrap();
+        assert_eq!(folder.read_dir().unwrap().count(), 0);
+        let text = std::fs::read_to_string(aside.join("record.json")).unwrap();
+        assert_eq!(text, "\"late\"\n");
+        assert_eq!(aside.read_dir().unwrap().count(), 1, "nothing half-written");
+    }
+}

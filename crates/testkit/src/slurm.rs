@@ -1,0 +1,85 @@
+//! The real Slurm cluster that `scripts/slurm` started for all tests: a controller and three nodes on this machine.
+
+use std::io::Write;
+use std::process::Command;
+
+use crate::command::Program;
+
+/// Names its configuration.
+const CONF: &str = "PROCTOR_TEST_SLURM_CONF";
+
+/// A Slurm cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    conf: String,
+}
+
+impl Cluster {
+    /// The cluster of the tests. When there is none the test says so and gets none; under `CI` it fails.
+    pub fn find() -> Option<Self> {
+        let conf = std::env::var(CONF).ok().filter(|conf| !conf.is_empty());
+        if conf.is_none() {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "there is no Slurm: run `scripts/slurm start` and set {CONF} to what it prints"
+            );
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("test");
+            // Not a reason to fail: the line is only for those who look.
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED {test}: no Slurm ({CONF}; `scripts/slurm start`)"
+            );
+        }
+        Some(Self { conf: conf? })
+    }
+
+    /// Lets a program use this cluster.
+    #[must_use]
+    pub fn on(&self, program: Program) -> Program {
+        program.env("SLURM_CONF", &self.conf)
+    }
+
+    /// What a command of Slurm prints.
+    pub fn ask(&self, program: &str, args: &[&str]) -> String {
+        let output = Command::new(program)
+            .args(args)
+            .env("SLURM_CONF", &self.conf)
+            .output()
+            .expect("Slurm's commands are there");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// How many tasks of the jobs of this name are in this state.
+    pub fn count(&self, name: &str, state: &str) -> usize {
+        let args = ["--noheader", "--array", "--name", name, "--states", state];
+        self.ask("squeue", &args).lines().count()
+    }
+
+    /// Kills the daemon of a node, and nothing of what it started.
+    pub fn kill_node(&self, node: &str) {
+        let file = self.pid_file(node);
+        let pid = fs_err::read_to_string(&file).expect("the daemon of a node");
+        let pid = rustix::process::Pid::from_raw(pid.trim().parse().expect("a process id"));
+        let pid = pid.expect("a process id");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+        let _ = fs_err::remove_file(file);
+    }
+
+    /// Starts the daemon of a node again.
+    pub fn start_node(&self, node: &str) {
+        let started = Command::new("setsid")
+            .args(["slurmd", "-N", node, "-f", &self.conf])
+            .status();
+        assert!(started.is_ok_and(|status| status.success()), "{node}");
+    }
+
+    fn pid_file(&self, node: &str) -> String {
+        let conf = fs_err::read_to_string(&self.conf).expect("the configuration");
+        let line = conf
+            .lines()
+            .find_map(|line| line.strip_prefix("SlurmdPidFile="));
+        line.expect("where daemons leave their ids")
+            .replace("%n", node)
+    }
+}
