@@ -83,6 +83,11 @@ fn a_trial_whose_process_died_is_taken_over_when_it_was_silent_for_long() {
     });
     running.signal(Signal::KILL);
     running.wait();
+    // As if it had been a process of another machine: of those nothing is known but that they are silent.
+    let text = fs_err::read_to_string(&claim).unwrap();
+    let mut holder: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    holder["birth"]["space"] = "another kernel".into();
+    fs_err::write(&claim, format!("{holder}\n")).unwrap();
     trial(&context, &spec).run().assert_code(4);
     let long_ago = SystemTime::now() - Duration::from_mins(2);
     let file = std::fs::File::options().append(true).open(claim).unwrap();

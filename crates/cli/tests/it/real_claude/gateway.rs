@@ -10,6 +10,9 @@ use super::{LATEST, Trial, expect};
 /// The real key. It must not be found anywhere.
 pub(super) const CANARY: &str = "sk-ant-canary-0123456789";
 
+/// The key of a LiteLLM that runs already. Neither must this one.
+pub(super) const LITELLM: &str = "sk-litellm-canary-9876543210";
+
 /// Runs Claude Code as the only agent of a suite with these settings; gives the trial's folder.
 pub(super) fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8PathBuf {
     let folder = trial.ctx.root().join("suite");
@@ -37,6 +40,7 @@ pub(super) fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8
     program
         .deadline(std::time::Duration::from_mins(8))
         .env("ANTHROPIC_API_KEY", CANARY)
+        .env("LITELLM_API_KEY", LITELLM)
         .run()
         .assert_code(code);
     trial.assert_tidy();

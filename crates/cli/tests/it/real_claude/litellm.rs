@@ -1,10 +1,16 @@
 //! The real Claude Code through the real LiteLLM, which Proctor starts and ends.
 
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    thread,
+};
+
 use camino::Utf8PathBuf;
 use proctor_testkit::{TestContext, llm};
 use serde_json::{Value, json};
 
-use super::gateway::{CANARY, files_with, record, run};
+use super::gateway::{CANARY, LITELLM, files_with, record, run};
 use super::{LATEST, Trial, expect};
 
 #[test]
@@ -43,6 +49,62 @@ fn a_trial_goes_through_litellm_which_is_gone_afterwards() {
         .filter_map(|call| call["completion_tokens"].as_u64())
         .sum();
     assert_eq!(written, 2 * llm::USAGE.output, "{log}");
+}
+
+/// Stands in for a LiteLLM that runs already: says that it lives, and passes everything else on to a model.
+fn running_litellm(model: &str) -> String {
+    let model = model.trim_start_matches("http://").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let model = model.clone();
+            thread::spawn(move || pass_on(client, &model));
+        }
+    });
+    url
+}
+
+fn pass_on(mut client: TcpStream, model: &str) -> io::Result<()> {
+    let mut begin = [0; 16];
+    client.read_exact(&mut begin)?;
+    if begin.starts_with(b"GET /health") {
+        return client
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    }
+    let mut upstream = TcpStream::connect(model)?;
+    upstream.write_all(&begin)?;
+    let (mut asks, mut to) = (client.try_clone()?, upstream.try_clone()?);
+    thread::spawn(move || {
+        let _ = io::copy(&mut asks, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    io::copy(&mut upstream, &mut client)?;
+    client.shutdown(Shutdown::Both)
+}
+
+#[test]
+fn a_litellm_that_runs_already_is_asked_with_its_own_key() {
+    let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
+    let Some(trial) = Trial::of(LATEST, script) else {
+        return;
+    };
+    let url = running_litellm(&trial.model.url());
+    let gateway = json!({"gateway": {"kind": "litellm", "url": url}});
+    let folder = run(&trial, &gateway, &[], 0);
+    let record = record(&folder);
+    expect(&record, "/outcome", "completed");
+    expect(&record, "/gateway/calls", 2);
+    expect(&record, "/gateway/differences", Value::Null);
+    // The provider's key is LiteLLM's business.
+    let turns = trial.model.turns();
+    let keys = ["x-api-key", "authorization"].map(|name| turns[0].header(name).unwrap_or_default());
+    let keys = keys.concat();
+    assert!(keys.contains(LITELLM) && !keys.contains(CANARY), "{keys}");
+    let results = trial.ctx.root().join("suite/results");
+    for key in [LITELLM, CANARY] {
+        assert_eq!(files_with(&results, key), Vec::<Utf8PathBuf>::new());
+    }
 }
 
 /// `proctor run --dry-run` of a suite with this text.

@@ -1,0 +1,95 @@
+//! Why a trial has no end, and what to do about it.
+
+use camino::Utf8PathBuf;
+use proctor_gateway::GatewayError;
+
+use crate::{
+    agent::LaunchError,
+    config::{ConfigError, PromptFileError},
+    sandbox::docker::EngineError,
+    source::SourceError,
+    store::StoreError,
+};
+
+/// Why a trial has no end: bad input that only shows when it is used, or a record that could
+/// not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The repo is not what the test case says.
+    #[error("{config_file}: {problem}")]
+    Source {
+        /// The test case.
+        config_file: Utf8PathBuf,
+        /// What is wrong.
+        problem: SourceError,
+    },
+    /// The prompt file is not what the test case says.
+    #[error("{config_file}: {problem}")]
+    Prompt {
+        /// The test case.
+        config_file: Utf8PathBuf,
+        /// What is wrong.
+        problem: PromptFileError,
+    },
+    /// The agent cannot be launched as configured.
+    #[error("{config_file}: {problem}")]
+    Launch {
+        /// The test case.
+        config_file: Utf8PathBuf,
+        /// What is wrong.
+        problem: LaunchError,
+    },
+    /// A container has to be made of something.
+    #[error("{config_file}: neither the task nor the agent names an image to run in")]
+    NoImage {
+        /// The task.
+        config_file: Utf8PathBuf,
+    },
+    /// The task cannot be done on this machine.
+    #[error(transparent)]
+    NeedsContainer(ConfigError),
+    /// There is nowhere to run.
+    #[error(transparent)]
+    Sandbox(EngineError),
+    /// There is no way to the models.
+    #[error("the gateway could not be started")]
+    Gateway(#[from] GatewayError),
+    /// The run's folder cannot be made. Nothing was run.
+    #[error(transparent)]
+    Folder(StoreError),
+    /// What the trial came to cannot be written down.
+    #[error("the result of the trial could not be written")]
+    Store(#[from] StoreError),
+}
+
+impl TrialError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            TrialError::Source {
+                problem: SourceError::UnknownRevision { .. },
+                ..
+            } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
+            TrialError::Launch { problem, .. } => problem.hint.clone(),
+            TrialError::NoImage { .. } => {
+                Some("name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
+            }
+            TrialError::Folder(error) | TrialError::Store(error) if error.is_full() => {
+                Some("make room; a suite then goes on with --resume".to_owned())
+            }
+            TrialError::Folder(_) => {
+                Some("choose a folder that you may write to with `workspace_dir`".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the input is to blame, and nothing was run.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            TrialError::Store(_) | TrialError::Sandbox(_) | TrialError::Gateway(_) => false,
+            TrialError::Folder(error) => !error.is_full(),
+            _ => true,
+        }
+    }
+}
