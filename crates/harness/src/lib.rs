@@ -21,6 +21,7 @@ pub mod event;
 pub mod export;
 mod git;
 mod glob;
+mod helper;
 pub mod hook;
 pub mod host;
 mod in_order;

@@ -14,6 +14,7 @@ use crate::{
     evaluate::Evaluator,
     event::{Listener, RunEvent},
     host::Host,
+    litellm::LiteLlmAccount,
     models::{Models, ReplayRecord, RunGateways},
     plan::TrialPlan,
     sandbox::Sandbox,
@@ -64,6 +65,9 @@ pub struct RunSummary {
     /// How many trials were not started.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_run: usize,
+    /// What went through LiteLLM by its own log, when it was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub litellm: Option<LiteLlmAccount>,
     /// Whether jobs of a cluster go on without us.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub detached: bool,
@@ -200,14 +204,13 @@ impl Run<'_> {
                     self.tidy(&folder)?;
                     trials.push(summary(&record, &folder));
                 }
-                Err(error) => {
-                    if error.is_usage() {
-                        // Bad input leaves nothing behind; trials that did run keep their records.
-                        let nothing_ran = trials.is_empty();
-                        let _ = tree::remove(if nothing_ran { &run_dir.path } else { &folder });
-                    }
+                Err(error) if error.is_usage() => {
+                    // Bad input leaves nothing behind; trials that did run keep their records.
+                    let nothing_ran = trials.is_empty();
+                    let _ = tree::remove(if nothing_ran { &run_dir.path } else { &folder });
                     return Err(error);
                 }
+                Err(error) => return Err(error),
             }
         }
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
@@ -216,6 +219,7 @@ impl Run<'_> {
             run_dir: run_dir.path.clone(),
             status: overall(&trials, is_cancelled),
             not_run: self.plans.len() - trials.len(),
+            litellm: None,
             detached: false,
             failed_starts: Vec::new(),
             tasks: Vec::new(),

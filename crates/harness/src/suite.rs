@@ -20,7 +20,7 @@ use crate::{
     control::Control,
     event::RunEvent,
     host::Host,
-    litellm::{LiteLlm, LiteLlmError},
+    litellm::{LiteLlm, LiteLlmAccount, LiteLlmError},
     models::Models,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
@@ -123,6 +123,7 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
             run_id: path.file_name().unwrap_or_default().to_owned(),
             status: overall(&trials, false),
             not_run: kept.trials.len() - trials.len(),
+            litellm: LiteLlmAccount::read(&path),
             detached: false,
             failed_starts: Vec::new(),
             run_dir: path,
@@ -262,7 +263,11 @@ impl SuiteRun<'_> {
         };
         let summary = run.run_trials(run_dir, listener, cancel).await;
         litellm.close().await;
-        summary
+        // Only now is its log whole.
+        let mut summary = summary?;
+        summary.litellm = LiteLlmAccount::read(&run_dir.path);
+        store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
+        Ok(summary)
     }
 
     async fn run_trials(
@@ -376,6 +381,7 @@ impl SuiteRun<'_> {
             run_dir: run_dir.path.clone(),
             status: overall(&done, is_cancelled),
             not_run: missing,
+            litellm: None,
             detached: gathered.is_detached,
             failed_starts: gathered.failed_starts,
             tasks,

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use camino::{Utf8Path, Utf8PathBuf};
+
 use crate::context::TestContext;
 
 /// How long a process that was killed may take to vanish.
@@ -69,4 +71,25 @@ impl TestContext {
         }
         assert!(alive.is_empty(), "left behind:\n{}", alive.join("\n"));
     }
+}
+
+/// Every file below a folder that holds this text.
+pub fn files_with(folder: &Utf8Path, text: &str) -> Vec<Utf8PathBuf> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir_utf8().expect("a folder").flatten() {
+        let path = entry.path().to_owned();
+        let kind = entry.file_type().expect("a file that stays");
+        if kind.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if kind.is_file() {
+            let bytes = fs_err::read(&path).expect("a file that stays");
+            if bytes
+                .windows(text.len())
+                .any(|part| part == text.as_bytes())
+            {
+                found.push(path);
+            }
+        }
+    }
+    found
 }

@@ -28,7 +28,7 @@ pub use command::{Output, Program, Running};
 pub use context::TestContext;
 pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
 pub use kills::{Kills, Start};
-pub use leftovers::{processes_with, wait_until};
+pub use leftovers::{files_with, processes_with, wait_until};
 pub use real_cli::RealCli;
 pub use real_pip::PipCli;
 pub use repo::Repo;

@@ -68,6 +68,13 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
         summary.not_run,
         summary.run_dir,
     );
+    let litellm = summary
+        .litellm
+        .iter()
+        .flat_map(|account| &account.differences);
+    for difference in litellm {
+        let _ = writeln!(text, "LiteLLM and the gateway differ: {difference}");
+    }
     for trial in &summary.trials {
         let name = format!("{} on {}, trial {}", trial.agent, trial.task, trial.trial);
         if let Some(times) = trial.iterations.filter(|times| *times > 1) {

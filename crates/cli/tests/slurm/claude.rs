@@ -1,10 +1,10 @@
 //! The real Claude Code on nodes, with the gateway in each trial or on the head. The real key is found nowhere.
 
 use proctor_gateway::ScriptedModel;
-use proctor_testkit::{Cluster, TestContext, llm};
+use proctor_testkit::{Cluster, TestContext, files_with, llm};
 use serde_json::{Value, json};
 
-use crate::support::{Rig, files_with};
+use crate::support::Rig;
 
 /// The real key.
 const CANARY: &str = "sk-ant-canary-0123456789";

@@ -99,21 +99,3 @@ pub fn sleeper(seconds: u32) -> Value {
     let line = format!("sleep {seconds}; echo done > done.txt");
     json!({"name": "agent", "type": "command", "config": {"command": ["sh", "-c", line]}})
 }
-
-/// Every file below a folder that holds this text.
-pub fn files_with(folder: &Utf8Path, text: &str) -> Vec<Utf8PathBuf> {
-    let mut found = Vec::new();
-    for entry in folder.read_dir_utf8().unwrap().flatten() {
-        let path = entry.path().to_owned();
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            found.extend(files_with(&path, text));
-        } else if kind.is_file() {
-            let bytes = fs_err::read(&path).unwrap();
-            if String::from_utf8_lossy(&bytes).contains(text) {
-                found.push(path);
-            }
-        }
-    }
-    found
-}

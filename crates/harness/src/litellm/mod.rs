@@ -2,6 +2,7 @@
 //! already running elsewhere. Trials keep their own keys and accounts, because LiteLLM has neither
 //! without its database; it sees one key, which it alone changes into the providers' own.
 
+mod account;
 mod config;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_process::{Command, EndReason, Event, Process};
+use proctor_process::{Command, Process};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -25,8 +26,9 @@ use tokio_util::{
     task::TaskTracker,
 };
 
+pub use self::account::LiteLlmAccount;
 use self::config::{Provider, providers};
-use crate::{config::LiteLlmSettings, host::Host};
+use crate::{config::LiteLlmSettings, helper, host::Host};
 
 /// How long it may take to start: it loads a gigabyte of Python.
 const START: Duration = Duration::from_mins(5);
@@ -38,8 +40,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(2);
 /// It writes its log a moment after it has answered.
 const LOG_DELAY: Duration = Duration::from_millis(1500);
-/// The most that is kept of what it says.
-const SAID: usize = 4096;
 /// The log of its calls, in the run's folder.
 const LOG_FILE: &str = "litellm.ndjson";
 /// Variables that hold the key of one that runs already.
@@ -288,26 +288,9 @@ impl Setup {
     }
 }
 
-/// Keeps it until it is to be closed; the last that it said.
-async fn keep(mut process: Process, closed: CancellationToken) -> String {
-    let mut said = Vec::new();
-    let mut is_closed = false;
-    loop {
-        tokio::select! {
-            event = process.next() => match event {
-                Event::Output { bytes, .. } => {
-                    said.extend_from_slice(bytes);
-                    let surplus = said.len().saturating_sub(SAID);
-                    said.drain(..surplus);
-                }
-                Event::Ended(_) => return last_words(&said),
-            },
-            () = closed.cancelled(), if !is_closed => {
-                is_closed = true;
-                process.end(EndReason::Asked);
-            }
-        }
-    }
+/// Keeps it until it is to be closed; the last line that it said.
+async fn keep(process: Process, closed: CancellationToken) -> String {
+    last_words(&helper::keep(process, closed).await)
 }
 
 /// The last line: a Python program ends with what went wrong.

@@ -1,4 +1,4 @@
-"""Writes a line of JSON for each call that LiteLLM has answered. Proctor reads it; no key is in it."""
+"""Writes a line of JSON for each call that LiteLLM has answered. Proctor holds it against its own; no key is in it."""
 
 import json
 import os

@@ -40,13 +40,10 @@ impl Place {
         name: &str,
         value: &impl Serialize,
     ) -> std::result::Result<(), StoreError> {
-        let failed = |source| StoreError {
-            path: self.path.join(name),
-            source,
-        };
-        let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
-        bytes.push(b'\n');
-        self.write(name, &bytes).map_err(failed)
+        let path = self.path.join(name);
+        let bytes = super::json(&path, value)?;
+        self.write(name, &bytes)
+            .map_err(|source| StoreError { path, source })
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -2,7 +2,7 @@
 //! real key.
 
 use camino::Utf8PathBuf;
-use proctor_testkit::llm;
+use proctor_testkit::{files_with, llm};
 use serde_json::{Value, json};
 
 use super::{LATEST, Trial, expect};
@@ -50,27 +50,6 @@ pub(super) fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8
 pub(super) fn record(folder: &Utf8PathBuf) -> Value {
     let bytes = fs_err::read(folder.join("artifacts/record.json")).unwrap();
     serde_json::from_slice(&bytes).unwrap()
-}
-
-/// Every file below a folder that holds this text.
-pub(super) fn files_with(folder: &Utf8PathBuf, text: &str) -> Vec<Utf8PathBuf> {
-    let mut found = Vec::new();
-    for entry in folder.read_dir_utf8().unwrap().flatten() {
-        let path = entry.path().to_owned();
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            found.extend(files_with(&path, text));
-        } else if kind.is_file() {
-            let bytes = fs_err::read(&path).unwrap();
-            if bytes
-                .windows(text.len())
-                .any(|part| part == text.as_bytes())
-            {
-                found.push(path);
-            }
-        }
-    }
-    found
 }
 
 #[test]

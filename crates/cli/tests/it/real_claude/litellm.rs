@@ -7,10 +7,10 @@ use std::{
 };
 
 use camino::Utf8PathBuf;
-use proctor_testkit::{TestContext, llm};
+use proctor_testkit::{TestContext, files_with, llm};
 use serde_json::{Value, json};
 
-use super::gateway::{CANARY, LITELLM, files_with, record, run};
+use super::gateway::{CANARY, LITELLM, record, run};
 use super::{LATEST, Trial, expect};
 
 #[test]
@@ -49,6 +49,11 @@ fn a_trial_goes_through_litellm_which_is_gone_afterwards() {
         .filter_map(|call| call["completion_tokens"].as_u64())
         .sum();
     assert_eq!(written, 2 * llm::USAGE.output, "{log}");
+    let summary = fs_err::read(results.join("latest/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    expect(&summary, "/litellm/calls", 2);
+    expect(&summary, "/litellm/output_tokens", 2 * llm::USAGE.output);
+    expect(&summary, "/litellm/differences", Value::Null);
 }
 
 /// Stands in for a LiteLLM that runs already: says that it lives, and passes everything else on to a model.

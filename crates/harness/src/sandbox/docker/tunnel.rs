@@ -3,19 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use proctor_process::{Command, Event, Process, Stdin, Supervisor};
+use proctor_process::{Command, Process, Stdin, Supervisor};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::EngineError;
+use crate::helper;
 
 /// How long ssh may take to log in.
 const LOGIN: Duration = Duration::from_secs(30);
-
-/// The most that is kept of what ssh complains about.
-const COMPLAINT: usize = 4096;
 
 /// A socket of this machine that leads to an engine elsewhere, as long as this lives.
 #[derive(Debug)]
@@ -96,22 +94,7 @@ fn command(to: &Destination<'_>, socket: &Path, env: &[(String, String)]) -> Com
 }
 
 /// Keeps ssh until the tunnel is dropped; the last that it said.
-async fn run(mut process: Process, closed: CancellationToken) -> String {
-    let mut said = Vec::new();
-    let mut is_closed = false;
-    loop {
-        tokio::select! {
-            event = process.next() => match event {
-                Event::Output { bytes, .. } => {
-                    let room = COMPLAINT.saturating_sub(said.len());
-                    said.extend_from_slice(&bytes[..bytes.len().min(room)]);
-                }
-                Event::Ended(_) => return String::from_utf8_lossy(&said).trim().to_owned(),
-            },
-            () = closed.cancelled(), if !is_closed => {
-                is_closed = true;
-                process.end(proctor_process::EndReason::Asked);
-            }
-        }
-    }
+async fn run(process: Process, closed: CancellationToken) -> String {
+    let said = helper::keep(process, closed).await;
+    String::from_utf8_lossy(&said).trim().to_owned()
 }

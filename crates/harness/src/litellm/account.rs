@@ -1,0 +1,130 @@
+//! What LiteLLM says went through it, held against what the gateway in front of it counted: two programs
+//! that read the same answers, each by itself.
+
+use camino::Utf8Path;
+use serde::{Deserialize, Serialize};
+
+use super::LOG_FILE;
+use crate::models::CALLS_FILE;
+
+/// What a run used, by LiteLLM's own log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LiteLlmAccount {
+    /// Calls that it answered.
+    pub calls: u64,
+    /// What models wrote.
+    pub output_tokens: u64,
+    /// Where the gateway counted more than one in a hundred more or less.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
+}
+
+/// A line of LiteLLM's log.
+#[derive(Deserialize)]
+struct Answered {
+    status: Option<String>,
+    completion_tokens: Option<u64>,
+}
+
+/// A line of a trial's call log, as far as it matters here.
+#[derive(Deserialize)]
+struct Counted {
+    usage: Option<Written>,
+}
+
+#[derive(Deserialize)]
+struct Written {
+    output: u64,
+}
+
+impl LiteLlmAccount {
+    /// The account of a run, all its attempts and judges included; `None` when LiteLLM kept no log.
+    pub fn read(run: &Utf8Path) -> Option<LiteLlmAccount> {
+        let answered: Vec<Answered> = lines(&run.join(LOG_FILE))?;
+        let answered = answered.iter();
+        let answered = answered.filter(|call| call.status.as_deref() == Some("success"));
+        // Both also see calls that only count tokens.
+        let told = answered.filter_map(|call| call.completion_tokens.filter(|tokens| *tokens > 0));
+        let told: Vec<u64> = told.collect();
+        let mut counted = Vec::new();
+        count(run, &mut counted);
+        let mut account = LiteLlmAccount {
+            calls: told.len() as u64,
+            output_tokens: told.iter().sum(),
+            differences: Vec::new(),
+        };
+        account.compare("calls", account.calls, counted.len() as u64);
+        let written = counted.iter().sum();
+        account.compare("output tokens", account.output_tokens, written);
+        Some(account)
+    }
+
+    fn compare(&mut self, what: &str, litellm: u64, gateway: u64) {
+        if litellm.abs_diff(gateway) * 100 > litellm.max(gateway) {
+            let difference = format!("{what}: {litellm} by LiteLLM, {gateway} by the gateway");
+            self.differences.push(difference);
+        }
+    }
+}
+
+/// What each call wrote whose usage the gateway knows. What lies in workspaces is the agents'.
+fn count(folder: &Utf8Path, found: &mut Vec<u64>) {
+    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && entry.file_name() != "src-modified" {
+            count(entry.path(), found);
+        } else if entry.file_name() == CALLS_FILE {
+            let calls: Vec<Counted> = lines(entry.path()).unwrap_or_default();
+            let usage = calls.into_iter().filter_map(|call| call.usage);
+            found.extend(usage.map(|usage| usage.output).filter(|tokens| *tokens > 0));
+        }
+    }
+}
+
+/// The lines of a file that can be read as such; a line may be cut off where a process was killed.
+fn lines<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<Vec<T>> {
+    let text = fs_err::read_to_string(path).ok()?;
+    let read = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    Some(read.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(litellm: &[u64], gateway: &[&[u64]]) -> LiteLlmAccount {
+        let dir = tempfile::tempdir().unwrap();
+        let run = Utf8Path::from_path(dir.path()).unwrap();
+        let line =
+            |tokens: &u64| format!("{{\"status\":\"success\",\"completion_tokens\":{tokens}}}\n");
+        let mut text: String = litellm.iter().map(line).collect();
+        text.push_str("{\"status\":\"failure\",\"completion_tokens\":0}\n{\"status\":\"succ");
+        fs_err::write(run.join(LOG_FILE), text).unwrap();
+        for (number, calls) in gateway.iter().enumerate() {
+            let artifacts = run.join(format!("trials/a/t/trial-{number}/artifacts"));
+            fs_err::create_dir_all(&artifacts).unwrap();
+            let line = |tokens: &u64| format!("{{\"usage\":{{\"output\":{tokens}}}}}\n");
+            let text: String = calls.iter().map(line).collect();
+            fs_err::write(artifacts.join(CALLS_FILE), text + "{\"usage\":null}\n").unwrap();
+        }
+        let planted = run.join("trials/a/t/trial-0/src-modified");
+        fs_err::create_dir_all(&planted).unwrap();
+        fs_err::write(planted.join(CALLS_FILE), "{\"usage\":{\"output\":9}}\n").unwrap();
+        LiteLlmAccount::read(run).unwrap()
+    }
+
+    #[test]
+    fn two_accounts_that_differ_are_told_with_both_figures() {
+        let same = account(&[10, 20], &[&[10], &[20]]);
+        assert_eq!((same.calls, same.output_tokens), (2, 30));
+        assert_eq!(same.differences, Vec::<String>::new());
+        let lost = account(&[10], &[&[10], &[20]]);
+        let expect = [
+            "calls: 1 by LiteLLM, 2 by the gateway",
+            "output tokens: 10 by LiteLLM, 30 by the gateway",
+        ];
+        assert_eq!(lost.differences, expect);
+    }
+}
