@@ -18,6 +18,10 @@ pub struct Limits {
     pub calls: Option<u64>,
 }
 
+/// The header of a refusal that names the limit: a gateway that asks another one, such as that of a node, tells a
+/// spent budget from a login that is not accepted.
+pub(crate) const EXHAUSTED_HEADER: &str = "x-proctor-exhausted";
+
 /// The limit that stopped a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,6 +45,13 @@ impl Exhausted {
             Self::Calls => "calls",
             Self::UnknownPrice => "unknown_price",
         }
+    }
+
+    /// The limit with this name.
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
+        let all = [Self::Usd, Self::Tokens, Self::Calls, Self::UnknownPrice];
+        all.into_iter()
+            .find(|limit| limit.name().as_bytes() == name)
     }
 
     /// What the client is told.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, UPGRADE};
+use hyper::header::{CONTENT_TYPE, HeaderValue, UPGRADE};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use jiff::Timestamp;
 use tokio_util::task::TaskTracker;
 
 use crate::body::Body;
-use crate::budget::{Amount, Exhausted};
+use crate::budget::{Amount, EXHAUSTED_HEADER, Exhausted};
 use crate::cassette::Asking;
 use crate::connect;
 use crate::faults::Fault;
@@ -142,10 +142,11 @@ async fn answer(worker: &Arc<Worker>, key: &Arc<Key>, inbound: Inbound) -> Respo
         live.call.exhausted = Some(why);
         live.call.status = Some(route.wire.quota_status());
         live.finish(Ended::Refused);
-        return json_response(
-            route.wire.quota_status(),
-            &route.wire.quota_body(why.message()),
-        );
+        let body = route.wire.quota_body(why.message());
+        let mut response = json_response(route.wire.quota_status(), &body);
+        let name = HeaderValue::from_static(why.name());
+        response.headers_mut().insert(EXHAUSTED_HEADER, name);
+        return response;
     }
     let fault = key
         .faults

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use hyper::HeaderMap;
 
-use crate::budget::Amount;
+use crate::budget::{Amount, EXHAUSTED_HEADER, Exhausted};
 use crate::cassette::Recording;
 use crate::hub::Hub;
 use crate::key::Key;
@@ -70,6 +70,8 @@ impl Live {
     pub(crate) fn answer(&mut self, status: u16, headers: &HeaderMap) {
         self.call.status = Some(status);
         self.call.first_byte_ms = Some(millis(self.began));
+        let exhausted = headers.get(EXHAUSTED_HEADER);
+        self.call.exhausted = exhausted.and_then(|name| Exhausted::named(name.as_bytes()));
         if self.call.kind == Kind::Generate && status < 400 {
             self.meter = Some(Meter::new(self.call.wire, headers));
         }

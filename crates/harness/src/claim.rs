@@ -58,12 +58,20 @@ impl Holder {
     }
 
     /// Whether it was a process where we are one, and is none any more.
-    fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         let Some(birth) = &self.birth else {
             return false;
         };
         let is_near = Birth::of(std::process::id()).is_some_and(|own| own.space == birth.space);
         is_near && Birth::of(self.pid).as_ref() != Some(birth)
+    }
+
+    /// Whether it was a process of the machine of `other` before that was started again.
+    pub(crate) fn is_of_an_earlier_boot(&self, other: &Holder) -> bool {
+        let (Some(ours), Some(theirs)) = (&self.birth, &other.birth) else {
+            return false;
+        };
+        self.host == other.host && ours.kernel() != theirs.kernel()
     }
 
     /// Whether an engine started us again in the place of `other`: it only does so when that one
@@ -87,6 +95,11 @@ pub struct Birth {
 }
 
 impl Birth {
+    /// The running kernel.
+    fn kernel(&self) -> &str {
+        self.space.split(' ').next().unwrap_or_default()
+    }
+
     /// That of a living process; `None` when there is none.
     fn of(pid: u32) -> Option<Birth> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -26,6 +26,7 @@ use crate::{
     sandbox::Sandbox,
     store::{EventWriter, StoreError, hex},
     suite::SuiteError,
+    task::Files,
     trial::{self, TrialError},
     workspace::Bases,
 };
@@ -58,6 +59,9 @@ pub struct TrialSpec {
     pub task: String,
     /// What identifies the task's content.
     pub config_hash: String,
+    /// What the branch that the task starts from meant when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The number of the trial, from 1.
     pub trial: u32,
     /// The folder whose settings hold.
@@ -207,7 +211,7 @@ impl TrialSpec {
             pass_through: &loaded.execution.pass_through,
             judges: judges.as_ref(),
             cache: Utf8Path::new(&self.cache),
-            bases: &Bases::default(),
+            bases: &self.bases(&loaded.plan),
             run_id: &self.run_id,
             folder,
             listener: &listener,
@@ -222,6 +226,14 @@ impl TrialSpec {
         let attempted = attempt.run(&loaded.plan, &context).await;
         sandbox.close().await;
         Ok(attempted?)
+    }
+
+    /// What its workspace is made of: the commit that all trials of the run start from.
+    fn bases(&self, plan: &TrialPlan) -> Bases {
+        match (&plan.task.files, &self.commit) {
+            (Files::Repo(checkout), Some(commit)) => Bases::pinned(checkout, commit),
+            _ => Bases::default(),
+        }
     }
 
     /// How the agent reaches models.

@@ -285,7 +285,7 @@ impl SuiteRun<'_> {
         };
         let cache = self.results_dir.join(CACHE);
         let providers = Providers::new(self.execution.providers.clone());
-        let bases = Bases::default();
+        let bases = Bases::of_run(&run_dir.path);
         let slots = Semaphore::new(self.parallel);
         let who = Holder::here(&self.host.name, None);
         // Also cancelled when a trial cannot be written down: then no other can be either.

@@ -3,6 +3,7 @@
 //! agent's reach, so the change is known whatever the agent did to `.git`.
 
 mod base;
+mod commits;
 mod head;
 mod judged;
 mod look;

@@ -54,6 +54,11 @@ impl TestContext {
         &self.root
     }
 
+    /// The program under test.
+    pub fn binary(&self) -> &Utf8Path {
+        &self.proctor
+    }
+
     /// The home directory.
     pub fn home(&self) -> Utf8PathBuf {
         self.root.join("home")

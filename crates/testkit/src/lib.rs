@@ -23,6 +23,7 @@ mod real_pip;
 mod repo;
 mod runners;
 mod slurm;
+mod terminal;
 
 pub use command::{Output, Program, Running};
 pub use context::TestContext;
@@ -34,3 +35,4 @@ pub use real_pip::PipCli;
 pub use repo::Repo;
 pub use runners::{program, test_runner};
 pub use slurm::Cluster;
+pub use terminal::Terminal;

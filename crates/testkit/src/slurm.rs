@@ -34,6 +34,11 @@ impl Cluster {
         Some(Self { conf: conf? })
     }
 
+    /// The variable that makes a program use this cluster.
+    pub fn env(&self) -> (&str, &str) {
+        ("SLURM_CONF", &self.conf)
+    }
+
     /// Lets a program use this cluster.
     #[must_use]
     pub fn on(&self, program: Program) -> Program {

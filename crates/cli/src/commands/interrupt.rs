@@ -1,9 +1,13 @@
 //! What Ctrl-C does to a run on a cluster: its jobs go on, or are cancelled. On a terminal the
 //! user is asked.
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 
-use proctor_harness::cluster::OnEnd;
+use proctor_harness::{
+    cluster::OnEnd,
+    config::{Execution, Executor, GatewayPlace},
+};
+use tokio::sync::oneshot;
 
 use crate::{args::InterruptArg, error::CliError, ui};
 
@@ -12,49 +16,75 @@ pub struct Interrupts {
     /// What becomes of the jobs.
     pub on_end: OnEnd,
     how: Option<InterruptArg>,
-    is_cluster: bool,
+    jobs: Jobs,
+}
+
+/// Who runs the trials.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Jobs {
+    /// We do.
+    None,
+    /// Jobs that get on without us.
+    GoOn,
+    /// Jobs whose gateway is ours: without us they are cancelled.
+    NeedUs,
 }
 
 impl Interrupts {
     /// As the command line says.
-    pub fn of(how: Option<InterruptArg>, is_cluster: bool) -> Result<Interrupts, CliError> {
-        if how.is_some() && !is_cluster {
+    pub fn of(how: Option<InterruptArg>, execution: &Execution) -> Result<Interrupts, CliError> {
+        let jobs = match &execution.executor {
+            Executor::Slurm(slurm) if slurm.gateway == GatewayPlace::Head => Jobs::NeedUs,
+            Executor::Slurm(_) => Jobs::GoOn,
+            _ => Jobs::None,
+        };
+        if how.is_some() && jobs == Jobs::None {
             let option = "--on-interrupt";
             return Err(CliError::NeedsCluster { option });
         }
         Ok(Interrupts {
             on_end: OnEnd::default(),
             how,
-            is_cluster,
+            jobs,
         })
     }
 
     /// The user wants to stop.
-    pub fn stopping(&self, progress: &ui::Progress) {
-        if !self.is_cluster {
-            progress.interrupted();
-            return;
-        }
-        let how = self.how.unwrap_or_else(ask);
-        if how == InterruptArg::Cancel {
-            self.on_end.cancel_jobs();
+    pub async fn stopping(&self, progress: &ui::Progress) {
+        match (self.jobs, self.how) {
+            (Jobs::None, _) => progress.interrupted(),
+            (Jobs::NeedUs, _) => {
+                ui::note(
+                    "the jobs of this run are cancelled: its gateway is here, and ends with us",
+                );
+            }
+            (Jobs::GoOn, Some(InterruptArg::Detach)) => {}
+            (Jobs::GoOn, Some(InterruptArg::Cancel)) => self.on_end.cancel_jobs(),
+            (Jobs::GoOn, None) => {
+                if ask().await == InterruptArg::Cancel {
+                    self.on_end.cancel_jobs();
+                }
+            }
         }
     }
 }
 
 /// Ask what is meant; where nobody can answer, nothing is lost.
-fn ask() -> InterruptArg {
-    let input = std::io::stdin();
-    if !input.is_terminal() || !std::io::stderr().is_terminal() {
+async fn ask() -> InterruptArg {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return InterruptArg::Detach;
     }
     ui::note("the jobs of this run: cancel them (c), or leave them running (Enter)?");
-    let mut answer = String::new();
-    // Who says nothing cancels nothing.
-    let _ = input.lock().read_line(&mut answer);
-    if answer.trim().eq_ignore_ascii_case("c") {
-        InterruptArg::Cancel
-    } else {
-        InterruptArg::Detach
+    let (tell, answered) = oneshot::channel();
+    // Reading a line cannot be given up: a thread waits for it, and a second Ctrl-C does not.
+    std::thread::spawn(move || {
+        let mut answer = String::new();
+        // Who says nothing cancels nothing.
+        let _ = std::io::stdin().read_line(&mut answer);
+        let _ = tell.send(answer);
+    });
+    match answered.await {
+        Ok(answer) if answer.trim().eq_ignore_ascii_case("c") => InterruptArg::Cancel,
+        _ => InterruptArg::Detach,
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn until_done<T, E: Into<CliError>>(
     progress: &ui::Progress,
     cancel: &CancellationToken,
 ) -> Result<T, CliError> {
-    until_stopped(running, progress, cancel, || progress.interrupted())
+    until_stopped(running, progress, cancel, async || progress.interrupted())
 }
 
 /// The same, with what is to be done first when a signal asks to stop.
@@ -123,7 +123,7 @@ pub(super) fn until_stopped<T, E: Into<CliError>>(
     running: impl Future<Output = Result<T, E>>,
     progress: &ui::Progress,
     cancel: &CancellationToken,
-    stopping: impl Fn(),
+    stopping: impl AsyncFn(),
 ) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -135,12 +135,15 @@ pub(super) fn until_stopped<T, E: Into<CliError>>(
             tokio::select! {
                 done = &mut running => return done.map_err(Into::into),
                 () = signals.next() => {
-                    if cancel.is_cancelled() {
+                    let is_again = cancel.is_cancelled() || tokio::select! {
+                        () = stopping() => false,
+                        () = signals.next() => true,
+                    };
+                    if is_again {
                         // Asked twice: the supervisors see us go and take the agents along.
                         progress.finish();
                         std::process::exit(130);
                     }
-                    stopping();
                     cancel.cancel();
                 }
                 () = progress.tick() => {}

@@ -104,7 +104,7 @@ fn run_suite(
     warn_of_secrets(&suite);
     let control = Arc::new(Control::default());
     let is_cluster = matches!(suite.execution.executor, Executor::Slurm(_));
-    let interrupts = Interrupts::of(options.on_interrupt, is_cluster)?;
+    let interrupts = Interrupts::of(options.on_interrupt, &suite.execution)?;
     let run = SuiteRun {
         control: &control,
         on_end: &interrupts.on_end,
@@ -121,7 +121,7 @@ fn run_suite(
     // The head of a cluster sees trials begin and end: lines show that as well as a view.
     let shown = if is_cluster { 1 } else { plan.trials.len() };
     let progress = progress(args, host, shown, &control, &cancel)?;
-    let stopping = || interrupts.stopping(&progress);
+    let stopping = async || interrupts.stopping(&progress).await;
     let listener = |trial: usize, event: &RunEvent<'_>| progress.show_trial(trial, event);
     let summary = match &options.resume {
         None => {

@@ -1,10 +1,10 @@
 //! Seeing runs: the event stream, watching, playing back, listing, cleaning; and the live view on
 //! a real terminal, that of tmux.
 
-use std::{io::Write, time::Duration};
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_testkit::{Output, TestContext, processes_with, wait_until};
+use proctor_testkit::{Terminal, TestContext, processes_with, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -314,113 +314,13 @@ fn the_example_of_watching_works() {
     assert!(ran >= 5, "{block}");
 }
 
-/// A terminal: tmux with a server of its own, gone when it is dropped.
-struct Terminal<'a> {
-    context: &'a TestContext,
-    socket: Utf8PathBuf,
-}
-
-const TMUX: &str = "/usr/bin/tmux";
-
-/// Say that a test was left out, unless it must not be.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "whether this is CI stands in the environment"
-)]
-fn skipped(test: &str) {
-    assert!(std::env::var_os("CI").is_none(), "tmux is not installed");
-    // Not a reason to fail: the line is only for those who look.
-    let _ = writeln!(std::io::stdout(), "SKIPPED {test}: there is no tmux");
-}
-
-impl Terminal<'_> {
-    /// A terminal in which `proctor` runs with these words, and after it a shell tells its exit code
-    /// and the terminal's modes. `None`, said aloud, where there is no tmux.
-    fn open<'a>(context: &'a TestContext, test: &str, words: &str) -> Option<Terminal<'a>> {
-        if !Utf8Path::new(TMUX).exists() {
-            skipped(test);
-            return None;
-        }
-        let terminal = Terminal {
-            context,
-            socket: context.root().join("tmux.sock"),
-        };
-        let proctor = env!("CARGO_BIN_EXE_proctor");
-        let line = format!(
-            "'{proctor}' {words}; echo \"code $?\"; stty -a | grep -ow -e '-*icanon' -e '-*echo'; exec sleep 600"
-        );
-        let command = [
-            "new-session",
-            "-d",
-            "-x",
-            "120",
-            "-y",
-            "30",
-            "sh",
-            "-c",
-            &line,
-        ];
-        // tmux itself may lose its server at the start on a busy machine.
-        let is_up = (0..5).any(|_| terminal.tmux(&command).code == Some(0));
-        assert!(is_up, "tmux does not start");
-        Some(terminal)
-    }
-
-    fn tmux(&self, args: &[&str]) -> Output {
-        let start = ["-u", "-f", "/dev/null", "-S", self.socket.as_str()];
-        let all = start.iter().chain(args).copied();
-        let program = self.context.program(Utf8Path::new(TMUX), all);
-        program
-            .env("LC_ALL", "C.UTF-8")
-            .env("TERM", "xterm-256color")
-            .run()
-    }
-
-    fn screen(&self) -> String {
-        self.tmux(&["capture-pane", "-p"]).stdout
-    }
-
-    fn press(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat()).assert_code(0);
-    }
-
-    /// Wait until the screen shows this.
-    #[track_caller]
-    fn sees(&self, text: &str) -> String {
-        let mut screen = String::new();
-        for _ in 0..600 {
-            screen = self.screen();
-            if screen.contains(text) {
-                return screen;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        panic!("not on the screen: {text}\n{screen}");
-    }
-
-    /// The program has ended with this code and left the terminal as it was.
-    #[track_caller]
-    fn is_given_back(&self, code: i32) -> String {
-        let screen = self.sees(&format!("code {code}\nicanon\necho\n"));
-        let modes = self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
-        assert_eq!(modes.stdout, "0 1\n", "{screen}");
-        screen
-    }
-}
-
-impl Drop for Terminal<'_> {
-    fn drop(&mut self) {
-        self.tmux(&["kill-server"]);
-    }
-}
-
 #[test]
 fn a_run_is_seen_and_steered_in_a_real_terminal_tmux() {
     let context = context();
     let agents = json!([slow(&context, 120_000), {"name": "floor", "type": "null"}]);
     let path = suite(&context, &agents, &json!({"trials": 2, "parallel": 2}));
     let words = format!("run {path}");
-    let Some(terminal) = Terminal::open(&context, "the live view", &words) else {
+    let Some(terminal) = Terminal::open(&context, "the live view", &[], &words) else {
         return;
     };
     let screen = terminal.sees("working 日本語");
@@ -467,7 +367,7 @@ fn a_signal_gives_the_terminal_back_tmux() {
     let agents = json!([slow(&context, 120_000)]);
     let path = suite(&context, &agents, &json!({"trials": 2, "parallel": 2}));
     let words = format!("run {path}");
-    let Some(terminal) = Terminal::open(&context, "signals in the live view", &words) else {
+    let Some(terminal) = Terminal::open(&context, "signals in the live view", &[], &words) else {
         return;
     };
     terminal.sees("working 日本語");
@@ -490,7 +390,7 @@ fn end(words: &str) {
 fn a_finished_run_is_watched_and_played_back_in_a_real_terminal_tmux() {
     let context = context();
     let run = finished_run(&context);
-    let Some(terminal) = Terminal::open(&context, "watching", "watch") else {
+    let Some(terminal) = Terminal::open(&context, "watching", &[], "watch") else {
         return;
     };
     terminal.sees("4/4 done");
@@ -501,7 +401,7 @@ fn a_finished_run_is_watched_and_played_back_in_a_real_terminal_tmux() {
     assert!(left.contains("4 trials: 4 passed"), "{left}");
     drop(terminal);
     let words = format!("replay {run}/trials/slow/task/trial-1");
-    let terminal = Terminal::open(&context, "playing back", &words).unwrap();
+    let terminal = Terminal::open(&context, "playing back", &[], &words).unwrap();
     terminal.sees("working 日本語");
     terminal.sees("passed (completed), 1 file changed");
     terminal.press(&["C-c"]);

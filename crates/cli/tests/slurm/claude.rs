@@ -1,4 +1,5 @@
-//! The real Claude Code on nodes, with the gateway in each trial or on the head. The real key is found nowhere.
+//! Models on nodes: the real Claude Code with the gateway in each trial or on the head, and a budget of all of them
+//! together. The real key is found nowhere.
 
 use proctor_gateway::ScriptedModel;
 use proctor_testkit::{Cluster, TestContext, files_with, llm};
@@ -65,4 +66,34 @@ fn real_claude_on_nodes_has_a_gateway_in_each_trial() {
 #[test]
 fn real_claude_on_nodes_reaches_the_gateway_of_the_head() {
     check("head");
+}
+
+#[test]
+fn what_all_nodes_may_spend_together_is_counted_on_the_head() {
+    let Some(cluster) = Cluster::find() else {
+        return;
+    };
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
+    let ask = "curl -sS -m 20 --fail-with-body \"$ANTHROPIC_BASE_URL/v1/messages\" -H \"x-api-key: $ANTHROPIC_API_KEY\" -H 'anthropic-version: 2023-06-01' -H 'content-type: application/json' -d '{\"model\": \"claude-sonnet-4-5\", \"max_tokens\": 9, \"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}'";
+    let agent =
+        json!({"name": "asker", "type": "command", "config": {"command": ["sh", "-c", ask]}});
+    let more = json!({
+        "trials": 3, "parallel": 1, "gateway": {"run_budget_usd": 0.000_001},
+        "executor": {"type": "slurm", "memory": "200m", "gateway": "head", "address": "localhost"},
+    });
+    let rig = Rig::of(cluster, context, &agent, &more);
+    let program = rig.run(&[]).model(&model).env("ANTHROPIC_API_KEY", CANARY);
+    program.run().assert_code(1);
+    let records = rig.finished();
+    let outcomes = records
+        .values()
+        .map(|record| record["outcome"].as_str().unwrap());
+    let mut outcomes: Vec<&str> = outcomes.collect();
+    outcomes.sort_unstable();
+    // The first one spends all there is, and each on a node of its own hears of it.
+    assert_eq!(
+        outcomes,
+        ["budget_exceeded", "budget_exceeded", "completed"]
+    );
 }

@@ -6,6 +6,7 @@
 )]
 
 mod claude;
+mod containers;
 mod deaths;
 mod limits;
 mod support;

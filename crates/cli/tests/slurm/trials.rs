@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_testkit::wait_until;
+use proctor_testkit::{Terminal, wait_until};
 use serde_json::json;
 
 use crate::support::{Rig, sleeper};
@@ -136,4 +136,64 @@ fn a_run_that_is_cancelled_leaves_no_job_and_is_run_to_its_end_later() {
     assert!(rig.finished().len() < 5);
     rig.run(&["--resume"]).run().assert_code(0);
     assert_eq!(rig.finished().len(), 5);
+}
+
+#[test]
+fn who_presses_ctrl_c_is_asked_what_becomes_of_the_jobs_tmux() {
+    let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 6, "parallel": 1})) else {
+        return;
+    };
+    let context = &rig.context;
+    let env = [rig.cluster.env()];
+    let words = format!("run '{}' --progress plain", rig.suite);
+    let test = "the question at Ctrl-C";
+    let Some(terminal) = Terminal::open(context, test, &env, &words) else {
+        return;
+    };
+    wait_until(Duration::from_mins(1), "a trial ends", || {
+        !rig.finished().is_empty()
+    });
+    let question = "cancel them (c), or leave them running (Enter)?";
+    terminal.press(&["C-c"]);
+    terminal.sees(question);
+    terminal.press(&["Enter"]);
+    terminal.is_given_back(130);
+    let jobs = rig.jobs();
+    let left = || rig.cluster.count(&jobs, "PENDING,RUNNING");
+    assert!(left() > 0, "jobs go on");
+    drop(terminal);
+
+    let words = format!("run '{}' --resume --progress plain", rig.suite);
+    let terminal = Terminal::open(context, test, &env, &words).unwrap();
+    terminal.sees("trial");
+    terminal.press(&["C-c"]);
+    terminal.sees(question);
+    terminal.press(&["c", "Enter"]);
+    terminal.is_given_back(130);
+    wait_until(Duration::from_secs(30), "all jobs are gone", || {
+        rig.cluster.count(&jobs, "PENDING,RUNNING,COMPLETING") == 0
+    });
+    assert!(rig.finished().len() < 6);
+}
+
+#[test]
+fn all_trials_start_from_the_commit_that_the_branch_meant_when_the_run_began() {
+    let Some(rig) = Rig::new(&sleeper(1), &json!({"trials": 4, "parallel": 1})) else {
+        return;
+    };
+    let running = rig.run(&[]).spawn();
+    wait_until(Duration::from_mins(1), "a trial ends", || {
+        !rig.finished().is_empty()
+    });
+    rig.context
+        .repo()
+        .commit("the branch moves on", &[("new", "")]);
+    running.wait().assert_code(0);
+    let records = rig.finished();
+    let commits = records
+        .values()
+        .map(|record| record["task"]["commit"].as_str().unwrap());
+    let commits: std::collections::BTreeSet<&str> = commits.collect();
+    assert_eq!(commits.len(), 1, "{commits:?}");
+    assert_eq!(records.len(), 4);
 }

@@ -32,6 +32,7 @@ use crate::{
     store::{Record, RunDir, StoreError},
     suite::{SNAPSHOT_FILE, SuiteError, SuiteListener, SuiteRun, TrialKey},
     task::Files,
+    workspace::Bases,
 };
 
 /// How often the head looks.
@@ -113,6 +114,7 @@ pub(crate) struct Head<'a> {
     /// Agents whose other trials are not run.
     stopped: BTreeSet<String>,
     last_job: Option<u64>,
+    bases: Bases,
     clock: Instant,
     gathered: Gathered,
 }
@@ -146,6 +148,7 @@ impl<'a> Head<'a> {
             begun: BTreeSet::new(),
             stopped: BTreeSet::new(),
             last_job: None,
+            bases: Bases::of_run(&run_dir.path),
             clock: Instant::now(),
             gathered: Gathered::default(),
         };
@@ -246,7 +249,7 @@ impl<'a> Head<'a> {
 
     async fn submit_array(&mut self, array: &Array<Shape>) -> Result<(), SuiteError> {
         for index in &array.indices {
-            self.write_spec(number_of(array, *index))?;
+            self.write_spec(number_of(array, *index)).await?;
         }
         let job = self.slurm.submit(array, self.last_job).await?;
         paths::add_job(&self.slurm.folder, job, array)?;
@@ -258,18 +261,28 @@ impl<'a> Head<'a> {
         Ok(())
     }
 
-    fn write_spec(&self, number: usize) -> Result<(), StoreError> {
+    async fn write_spec(&self, number: usize) -> Result<(), StoreError> {
         let path = paths::spec(&self.slurm.folder, number);
         if path.exists() {
             // It says the same: the plan is the one that the run began with.
             return Ok(());
         }
         // Not synced: who submits it again writes it again.
-        let bytes = serde_json::to_vec_pretty(&self.spec(number)).expect("texts are JSON");
+        let spec = self.spec(number, self.commit(number).await);
+        let bytes = serde_json::to_vec_pretty(&spec).expect("texts are JSON");
         fs::write(&path, bytes).map_err(|source| StoreError { path, source })
     }
 
-    fn spec(&self, number: usize) -> TrialSpec {
+    /// The commit that a trial starts from. A repo that cannot be read here is told of by the trial, in its record.
+    async fn commit(&self, number: usize) -> Option<String> {
+        let Files::Repo(checkout) = &self.run.plan.trials[number].task.files else {
+            return None;
+        };
+        let commit = self.bases.commit(checkout, self.run.host).await;
+        commit.ok().flatten()
+    }
+
+    fn spec(&self, number: usize, commit: Option<String>) -> TrialSpec {
         let run = self.run;
         let plan = &run.plan.trials[number];
         let key = self.key(number);
@@ -298,6 +311,7 @@ impl<'a> Head<'a> {
             agent: key.agent,
             task: key.task,
             config_hash: plan.task.config_hash.clone(),
+            commit,
             trial: key.trial,
             cwd: run.host.cwd.to_string(),
             sandbox: (run.execution.sandbox == SandboxKind::Docker).then_some(SandboxKind::Docker),

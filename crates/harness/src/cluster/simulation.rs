@@ -224,15 +224,9 @@ impl World {
     fn look(&mut self, trial: usize, gone: Option<TaskId>) {
         let is_visible = self.visible.get(&trial).is_none_or(|at| *at <= self.now);
         let record = finished(&self.folder(trial)).filter(|_| is_visible);
-        let claim = match self.claims(trial).last().unwrap() {
-            None => Claimed::Nobody,
-            Some(seen) => match seen.ended {
-                Some(ended) => Claimed::Over(ended),
-                None if seen.is_silent(STALE, at(self.now)) => Claimed::Nobody,
-                None => Claimed::Alive,
-            },
-        };
         let word = gone.map(|task| self.words.get(&task).copied().unwrap_or(Word::Gone));
+        // As the head does: while its task runs the claim says nothing.
+        let claim = word.map_or(Claimed::Nobody, |_| self.claimed(trial));
         let seen = Look {
             record: record.map(|record| record.outcome),
             claim,
@@ -257,6 +251,17 @@ impl World {
                 ..seen
             };
             self.board.decide(trial, seen, self.now);
+        }
+    }
+
+    fn claimed(&self, trial: usize) -> Claimed {
+        match self.claims(trial).last().unwrap() {
+            None => Claimed::Nobody,
+            Some(seen) => match seen.ended {
+                Some(ended) => Claimed::Over(ended),
+                None if seen.is_silent(STALE, at(self.now)) => Claimed::Nobody,
+                None => Claimed::Alive,
+            },
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     score::Score,
     source::Source,
     store::{self, Judgement, Meta, Record, Results, SandboxRecord, StoreError},
-    task::{Files, Task, VerifierMode},
+    task::{Checkout, Files, Task, VerifierMode},
     trial,
     workspace::{Base, Change, Workspace},
 };
@@ -222,7 +222,7 @@ impl Rescore<'_> {
         private: &Utf8Path,
     ) -> Result<Source, crate::workspace::WorkspaceError> {
         let environment = match &task.files {
-            Files::Repo { repo, branch, .. } => {
+            Files::Repo(Checkout { repo, branch, .. }) => {
                 let commit = record.task.commit.as_deref();
                 let opened = Source::open(repo, commit, self.host, private).await;
                 return match opened {

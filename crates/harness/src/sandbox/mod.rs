@@ -7,7 +7,8 @@ mod running;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use self::docker::{Address, BuildSpec, Engine, EngineError, EngineOptions, Image};
@@ -19,6 +20,7 @@ pub use self::{
 use crate::{
     agent::Installed,
     area::Area,
+    claim::Holder,
     config::{Execution, SandboxKind},
     host::Host,
     store,
@@ -77,14 +79,21 @@ impl Sandbox {
             env: host.env.clone().into_iter().collect(),
         })
         .await?;
-        let own = format!("{}:{run_dir}", host.name);
-        // What bears our own label is of the run that we resume: we have made nothing yet.
-        let is_needed = |label: &str| label != own && is_alive(label, host);
+        let us = Maker {
+            folder: run_dir.to_owned(),
+            process: Holder::here(&host.name, None),
+        };
+        let is_needed = |label: &str| {
+            let is_past = |maker: Maker| maker.process.is_of_an_earlier_boot(&us.process);
+            // Containers of this machine do not outlive it either.
+            let is_past = engine.is_local() && Maker::read(label).is_some_and(is_past);
+            !is_past && is_alive(label, &us)
+        };
         engine.sweep(is_needed).await?;
         Ok(Sandbox::Docker(Box::new(DockerSandbox {
             engine,
             execution: execution.clone(),
-            label: own,
+            label: us.label(),
             images: Mutex::default(),
             peers: Vec::new(),
             programs: Mutex::default(),
@@ -113,15 +122,42 @@ impl Sandbox {
     }
 }
 
-/// Whether the run that made something still runs. Runs of other machines are left alone.
-fn is_alive(label: &str, host: &Host) -> bool {
-    match label.split_once(':') {
-        Some((name, run_dir)) if name == host.name => {
-            let run_dir = Utf8Path::new(run_dir);
-            run_dir.exists() && store::is_locked(run_dir)
-        }
-        _ => true,
+/// Who made something that an engine keeps: its label.
+#[derive(Debug, Serialize, Deserialize)]
+struct Maker {
+    /// The folder of the run, or of the one trial that the process is for.
+    folder: Utf8PathBuf,
+    process: Holder,
+}
+
+impl Maker {
+    /// What a label says; `None` when it is none of ours.
+    fn read(label: &str) -> Option<Maker> {
+        serde_json::from_str(label).ok()
     }
+
+    fn label(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers are JSON")
+    }
+}
+
+/// Whether what bears a label may still be needed. What other machines made is left alone, and so is what cannot be
+/// told.
+fn is_alive(label: &str, us: &Maker) -> bool {
+    let Some(maker) = Maker::read(label) else {
+        return true;
+    };
+    if maker.process.host != us.process.host {
+        return true;
+    }
+    if maker.process.is_gone() {
+        return false;
+    }
+    // Numbers of processes say nothing where there are several spaces of them, but the folder of a run has a
+    // lock; that of the run that we resume is in our own hands. The folder of a trial has none, and counts as held.
+    let is_ours = maker.folder == us.folder && maker.folder.join(store::LOCK_FILE).exists();
+    let is_we = maker.process.id == us.process.id;
+    is_we || !is_ours && store::is_locked(&maker.folder)
 }
 
 impl DockerSandbox {
@@ -202,5 +238,47 @@ impl DockerSandbox {
         let found = ask.await?;
         programs.insert(key, found.clone());
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn maker(folder: &Utf8Path) -> Maker {
+        Maker {
+            folder: folder.to_owned(),
+            process: Holder::here("here", None),
+        }
+    }
+
+    #[test]
+    fn what_the_dead_left_is_theirs_no_more_and_what_the_living_use_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = Utf8Path::from_path(dir.path()).unwrap();
+        let us = maker(trial);
+        // Another process with the same trial, on the same machine.
+        assert!(is_alive(&maker(trial).label(), &us), "it lives");
+        let mut dead = maker(trial);
+        // No process has this number.
+        dead.process.pid = u32::MAX;
+        assert!(!is_alive(&dead.label(), &us));
+        dead.process.host = "elsewhere".to_owned();
+        assert!(is_alive(&dead.label(), &us), "nobody here can tell");
+        assert!(is_alive("made by something else", &us));
+    }
+
+    #[test]
+    fn what_the_run_that_is_resumed_left_goes_also_when_its_process_cannot_be_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = Utf8Path::from_path(dir.path()).unwrap();
+        let mut before = maker(run);
+        before.process.birth = None;
+        let us = maker(run);
+        assert!(is_alive(&before.label(), &us), "a folder without a lock");
+        fs_err::write(run.join(store::LOCK_FILE), "").unwrap();
+        assert!(!is_alive(&before.label(), &us));
+        let other = maker(Utf8Path::new("/nowhere"));
+        assert!(!is_alive(&before.label(), &other), "nobody holds the lock");
     }
 }

@@ -260,6 +260,9 @@ pub enum SandboxRecord {
 /// The container of a trial.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerRecord {
+    /// Where its engine listens.
+    #[serde(default)]
+    pub address: String,
     /// The image, as it is named, or the folder that it was built from.
     pub image: String,
     /// The id of the image: what is in it.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
 
-use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits};
+use super::{Asks, Checkout, Files, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
     config::{self, ConfigError, EvaluatorSpec, Fault, ResolvedCase, Settings, Source},
     evaluate::Evaluator,
@@ -70,11 +70,11 @@ impl Task {
                 progress: case.progress,
                 output: case.output,
             },
-            files: Files::Repo {
+            files: Files::Repo(Checkout {
                 repo: case.repo,
                 branch: case.branch,
                 commit: case.commit,
-            },
+            }),
             install: None,
             evaluators,
             hooks: case.hooks,

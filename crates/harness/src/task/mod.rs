@@ -129,15 +129,8 @@ pub struct TaskLimits {
 /// What the workspace is made from.
 #[derive(Clone, Debug)]
 pub enum Files {
-    /// A repo at a revision; its HEAD when neither branch nor commit is named.
-    Repo {
-        /// The repo.
-        repo: Repo,
-        /// The branch or tag, as written.
-        branch: Option<String>,
-        /// The commit, as written.
-        commit: Option<String>,
-    },
+    /// A repo at a revision.
+    Repo(Checkout),
     /// What the environment's image holds in its working directory.
     Image(Box<Environment>),
     /// A directory with work that is done already: it is copied, and never touched.
@@ -148,6 +141,24 @@ pub enum Files {
         /// and nothing when it is no git repository.
         base: Option<String>,
     },
+}
+
+/// What is checked out of which repo; its HEAD when neither branch nor commit is named.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    /// The repo.
+    pub repo: Repo,
+    /// The branch or tag, as written.
+    pub branch: Option<String>,
+    /// The commit, as written.
+    pub commit: Option<String>,
+}
+
+impl Checkout {
+    /// What git is asked for.
+    pub fn revision(&self) -> Option<&str> {
+        self.commit.as_deref().or(self.branch.as_deref())
+    }
 }
 
 /// The container that a task is done in.
@@ -337,7 +348,7 @@ impl Task {
     pub fn environment(&self) -> Option<&Environment> {
         match &self.files {
             Files::Image(environment) => Some(environment),
-            Files::Repo { .. } | Files::Existing { .. } => None,
+            Files::Repo(_) | Files::Existing { .. } => None,
         }
     }
 
@@ -349,7 +360,7 @@ impl Task {
     /// Where its files come from, for the record.
     pub fn origin(&self) -> String {
         match &self.files {
-            Files::Repo { repo, .. } => repo.to_string(),
+            Files::Repo(checkout) => checkout.repo.to_string(),
             Files::Image(_) => self.folder.to_string(),
             Files::Existing { directory, .. } => directory.to_string(),
         }
@@ -358,7 +369,7 @@ impl Task {
     /// The branch or tag that it starts from, as written.
     pub fn branch(&self) -> Option<&str> {
         match &self.files {
-            Files::Repo { branch, .. } => branch.as_deref(),
+            Files::Repo(checkout) => checkout.branch.as_deref(),
             Files::Existing { base, .. } => base.as_deref(),
             Files::Image(_) => None,
         }

@@ -7,7 +7,7 @@ use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Asks, Files, Install, Reference, RunFolder, Task, TaskKind, TaskLimits};
+use super::{Asks, Checkout, Files, Install, Reference, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
     config::{
         EvaluatorSpec, Fault, Node, OutputLimits, PromptSource, Repo, Source, Value,
@@ -280,11 +280,11 @@ fn task(
             progress: ProgressLimits::default(),
             output: OutputLimits::default(),
         },
-        files: Files::Repo {
+        files: Files::Repo(Checkout {
             repo,
             branch: Some(written.tag),
             commit: None,
-        },
+        }),
         install: install.map(Arc::new),
         evaluators: Arc::default(),
         hooks: Hooks::default(),

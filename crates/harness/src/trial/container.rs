@@ -94,6 +94,7 @@ impl Trial<'_> {
             }
         };
         let mut record = ContainerRecord {
+            address: docker.engine.address().to_string(),
             image: name,
             ..ContainerRecord::default()
         };

@@ -9,7 +9,6 @@ use super::{Trial, TrialError, chain, container::Made, prepare::NotRun};
 use crate::{
     agent::ReferenceAt,
     area::Area,
-    config::Repo,
     evaluate::{
         copy_without_ignored, make_executable,
         shell::{self, ShellCommand},
@@ -18,15 +17,9 @@ use crate::{
     sandbox::docker::Image,
     source::{Source, SourceError},
     store,
-    task::{Environment, Files, Install, Reference},
+    task::{Checkout, Environment, Files, Install, Reference},
     workspace::{Base, Workspace, WorkspaceError},
 };
-
-/// What is checked out of which repo.
-struct Checkout<'a> {
-    repo: &'a Repo,
-    revision: Option<&'a str>,
-}
 
 impl Trial<'_> {
     /// The agent's workspace, ready for it.
@@ -38,15 +31,9 @@ impl Trial<'_> {
         let task = Arc::clone(&self.plan.task);
         let path = area.path.join("src-modified");
         let mut made = match &task.files {
-            Files::Repo {
-                repo,
-                branch,
-                commit,
-            } => {
-                let revision = commit.as_deref().or(branch.as_deref());
-                let from = Checkout { repo, revision };
+            Files::Repo(checkout) => {
                 let room = image.map(|image| Box::pin(self.make_room(image, area, Some(&path))));
-                let (made, room, note) = self.check_out(from, room, &path).await?;
+                let (made, room, note) = self.check_out(checkout, room, &path).await?;
                 self.record.notes.extend(note);
                 if let Some(room) = room {
                     self.enter(room);
@@ -103,14 +90,14 @@ impl Trial<'_> {
     /// them comes what is to be noted.
     async fn check_out(
         &self,
-        from: Checkout<'_>,
+        from: &Checkout,
         room: Option<impl Future<Output = Result<Made, NotRun>>>,
         path: &Utf8Path,
     ) -> Result<(Workspace, Option<Made>, Option<String>), NotRun> {
         fs_err::create_dir(path)?;
         let files = Box::pin(async {
             let bases = self.context.bases;
-            let opened = bases.open(from.repo, from.revision, self.context.host);
+            let opened = bases.open(from, self.context.host);
             let opened = opened.await.map_err(|error| self.not_made(error))?;
             let note = "the repo has uncommitted changes; the agent started from its last commit";
             let note = opened.is_dirty.then(|| note.to_owned());

@@ -11,8 +11,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use tokio::sync::OnceCell;
 
-use super::{ALTERNATES, BRANCH, IDENTITY, WorkspaceError, make_git_dir};
-use crate::{area::Area, config::Repo, git::Git, host::Host, source::Source, store};
+use super::{
+    ALTERNATES, BRANCH, IDENTITY, WorkspaceError,
+    commits::{Commits, Wanted, wanted},
+    make_git_dir,
+};
+use crate::{
+    area::Area, config::Repo, git::Git, host::Host, source::Source, store, task::Checkout,
+};
 
 /// One commit without history or remotes, or a folder.
 #[derive(Debug)]
@@ -87,43 +93,93 @@ pub struct Opened {
     pub is_dirty: bool,
 }
 
-/// Which commit of which repo, as tasks name it.
-type Wanted = (String, Option<String>);
-
 /// The bases of a run.
 #[derive(Debug, Default)]
 pub struct Bases {
+    /// What names of commits mean.
+    commits: Commits,
     made: Mutex<BTreeMap<Wanted, Arc<OnceCell<Opened>>>>,
     /// Where they lie, once there is one.
     area: OnceCell<Area>,
 }
 
 impl Bases {
+    /// Those of the run in a folder, whose lock the caller holds: names of commits mean what they meant when the
+    /// run began.
+    pub fn of_run(run: &Utf8Path) -> Bases {
+        Bases {
+            commits: Commits::of_run(run),
+            ..Bases::default()
+        }
+    }
+
+    /// Those of a process that runs one trial: what is checked out is this commit.
+    pub fn pinned(checkout: &Checkout, commit: &str) -> Bases {
+        Bases {
+            commits: Commits::with(wanted(checkout), commit),
+            ..Bases::default()
+        }
+    }
+
     /// The base of a task, made when it is first asked for. What fails is tried again by the next trial.
-    pub async fn open(
-        &self,
-        repo: &Repo,
-        revision: Option<&str>,
-        host: &Host,
-    ) -> Result<Opened, WorkspaceError> {
-        let wanted = (repo.to_string(), revision.map(str::to_owned));
+    pub async fn open(&self, checkout: &Checkout, host: &Host) -> Result<Opened, WorkspaceError> {
+        let wanted = wanted(checkout);
         let cell = {
             let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(made.entry(wanted).or_default())
+            Arc::clone(made.entry(wanted.clone()).or_default())
         };
         let make = || async {
-            let area = self
-                .area
-                .get_or_try_init(|| async { Area::create(&host.temp) });
-            let private = area.await?.path.join(store::new_id());
-            fs::create_dir(&private)?;
+            let private = self.private(host).await?;
             let (source, is_dirty) = tokio::join!(
-                Source::open(repo, revision, host, &private),
-                Source::has_uncommitted_changes(repo, revision, host),
+                self.source(&wanted, &checkout.repo, host, &private),
+                Source::has_uncommitted_changes(&checkout.repo, checkout.revision(), host),
             );
             let base = Arc::new(Base::make(source?, host, &private).await?);
             Ok(Opened { base, is_dirty })
         };
         cell.get_or_try_init(make).await.cloned()
+    }
+
+    /// The commit that a name means, without making anything of it; a folder has none.
+    pub async fn commit(
+        &self,
+        checkout: &Checkout,
+        host: &Host,
+    ) -> Result<Option<String>, WorkspaceError> {
+        let wanted = wanted(checkout);
+        if let Some(known) = self.commits.get(&wanted) {
+            return Ok(Some(known));
+        }
+        let private = self.private(host).await?;
+        match self.source(&wanted, &checkout.repo, host, &private).await? {
+            Source::Git { commit, .. } => Ok(Some(commit)),
+            Source::Folder { .. } => Ok(None),
+        }
+    }
+
+    async fn source(
+        &self,
+        wanted: &Wanted,
+        repo: &Repo,
+        host: &Host,
+        private: &Utf8Path,
+    ) -> Result<Source, WorkspaceError> {
+        let known = self.commits.get(wanted);
+        let revision = known.as_ref().or(wanted.1.as_ref()).map(String::as_str);
+        let source = Source::open(repo, revision, host, private).await?;
+        if let Source::Git { commit, .. } = &source {
+            self.commits.keep(wanted, commit)?;
+        }
+        Ok(source)
+    }
+
+    /// A fresh folder for what is fetched and packed.
+    async fn private(&self, host: &Host) -> Result<Utf8PathBuf, WorkspaceError> {
+        let area = self
+            .area
+            .get_or_try_init(|| async { Area::create(&host.temp) });
+        let private = area.await?.path.join(store::new_id());
+        fs::create_dir(&private)?;
+        Ok(private)
     }
 }

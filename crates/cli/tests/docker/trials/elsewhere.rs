@@ -12,7 +12,7 @@ use std::{
 
 use camino::Utf8Path;
 use proctor_gateway::ScriptedModel;
-use proctor_testkit::llm;
+use proctor_testkit::{TestContext, llm};
 use serde_json::{Value, json};
 
 use super::{Rig, models::run, shell};
@@ -22,15 +22,24 @@ const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The engine of the tests at an address that says nothing of this machine.
 fn elsewhere() -> Option<Rig> {
     let mut rig = Rig::new()?;
-    let socket = rig.host.strip_prefix("unix://").unwrap().to_owned();
+    rig.host = over_tcp(&rig.host);
+    Some(rig)
+}
+
+/// An address of another kind for an engine that has a socket.
+pub(super) fn over_tcp(host: &str) -> String {
+    let socket = host.strip_prefix("unix://").unwrap().to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    rig.host = format!("tcp://{}", listener.local_addr().unwrap());
+    let address = format!("tcp://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
         for from in listener.incoming().flatten() {
-            carry(&from, &UnixStream::connect(&socket).unwrap());
+            // An engine that was killed takes no connection, and so this one ends.
+            if let Ok(to) = UnixStream::connect(&socket) {
+                carry(&from, &to);
+            }
         }
     });
-    Some(rig)
+    address
 }
 
 fn carry(from: &TcpStream, to: &UnixStream) {
@@ -89,7 +98,7 @@ fn claude_code_of_a_version_works_far_away_over_a_socket() {
 }
 
 /// An ssh server for one test, and an `ssh` that logs in to it. Dropped, it is ended.
-struct SshServer {
+pub(super) struct SshServer {
     server: Child,
     port: u16,
     /// Not in the test's own folder: what names that one is taken for a leftover.
@@ -101,13 +110,13 @@ impl SshServer {
         clippy::disallowed_methods,
         reason = "a server of the test, ended with it"
     )]
-    fn start(rig: &Rig) -> SshServer {
+    pub(super) fn start(context: &TestContext) -> SshServer {
         let own = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(own.path()).unwrap();
         for name in ["host", "user"] {
             let key = folder.join(name);
             let args = ["-q", "-t", "ed25519", "-N", "", "-f", key.as_str()];
-            let made = rig.context.program("ssh-keygen".into(), args);
+            let made = context.program("ssh-keygen".into(), args);
             made.env("PATH", SYSTEM_PATH).run().assert_code(0);
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -131,7 +140,7 @@ impl SshServer {
         let login = format!(
             "#!/bin/sh\nexec /usr/bin/ssh -F none -i {folder}/user -oStrictHostKeyChecking=accept-new {known} \"$@\"\n"
         );
-        let ssh = rig.context.bin().join("ssh");
+        let ssh = context.bin().join("ssh");
         fs_err::write(&ssh, login).unwrap();
         fs_err::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
         let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
@@ -146,6 +155,12 @@ impl SshServer {
             _folder: own,
         }
     }
+
+    /// The address of an engine that has a socket, behind this server.
+    pub(super) fn before(&self, host: &str) -> String {
+        let socket = host.strip_prefix("unix://").unwrap();
+        format!("ssh://root@127.0.0.1:{}{socket}", self.port)
+    }
 }
 
 impl Drop for SshServer {
@@ -158,14 +173,14 @@ impl Drop for SshServer {
 #[test]
 fn an_engine_behind_ssh_runs_a_trial_and_no_ssh_is_left() {
     let Some(mut rig) = Rig::new() else { return };
-    let server = SshServer::start(&rig);
+    let server = SshServer::start(&rig.context);
     let engine = rig.host.clone();
     let socket = engine.strip_prefix("unix://").unwrap();
     let path = rig.suite(
         &json!([shell("greeter", "echo hello > greeting.txt")]),
         &json!({"network": "none"}),
     );
-    rig.host = format!("ssh://root@127.0.0.1:{}{socket}", server.port);
+    rig.host = server.before(&engine);
     let output = rig.program(&path, &[]).run();
     // The client of the tests asks the engine itself.
     rig.host.clone_from(&engine);

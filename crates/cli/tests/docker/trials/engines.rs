@@ -1,21 +1,50 @@
 //! Several engines share the trials of a suite; one of them dies.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use camino::Utf8PathBuf;
 use proctor_testkit::{BUSYBOX, PrivateEngine, TestContext, wait_until};
 use serde_json::{Value, json};
 
-/// The finished records of the run, by the engine's share of them.
-fn finished(context: &TestContext) -> usize {
+use super::elsewhere::{SshServer, over_tcp};
+
+/// How many finished trials of the run each engine has, by its address.
+fn shares(context: &TestContext) -> BTreeMap<String, usize> {
     let folder = context.root().join("results/latest/trials/floor/task");
-    let trials = folder.read_dir_utf8().into_iter().flatten().flatten();
-    let is_whole = |path: &camino::Utf8Path| {
-        let bytes = fs_err::read(path.join("artifacts/record.json")).unwrap_or_default();
+    let mut shares = BTreeMap::new();
+    for trial in folder.read_dir_utf8().into_iter().flatten().flatten() {
+        let bytes = fs_err::read(trial.path().join("artifacts/record.json")).unwrap_or_default();
         let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        record["outcome"] == "completed" && record["completed_at"].is_string()
-    };
-    let trials = trials.filter(|trial| !trial.file_name().contains("attempt"));
-    trials.filter(|trial| is_whole(trial.path())).count()
+        let is_whole = record["outcome"] == "completed" && record["completed_at"].is_string();
+        if is_whole && !trial.file_name().contains("attempt") {
+            let engine = record["sandbox"]["address"].as_str().unwrap();
+            *shares.entry(engine.to_owned()).or_default() += 1;
+        }
+    }
+    shares
+}
+
+fn finished(context: &TestContext) -> usize {
+    shares(context).values().sum()
+}
+
+/// A suite of null trials on engines.
+fn suite(context: &TestContext, trials: usize, hosts: [&str; 2]) -> Utf8PathBuf {
+    let case = json!({
+        "name": "task", "description": "in containers", "repo": context.repo().path(),
+        "agent": {"type": "claude-code", "config": {"prompt": "do it"}},
+        "evaluators": ["git-diff", {"name": "command", "config": {"command": "sleep 0.3"}}],
+    });
+    fs_err::write(context.root().join("case.json"), case.to_string()).unwrap();
+    let suite = json!({
+        "agents": [{"name": "floor", "type": "null"}], "tasks": [{"testcase": "case.json"}],
+        "trials": trials, "parallel": 8,
+        "sandbox": {"type": "docker", "image": BUSYBOX}, "network": "none",
+        "executor": {"type": "docker", "hosts": hosts},
+    });
+    let path = context.root().join("suite.json");
+    fs_err::write(&path, suite.to_string()).unwrap();
+    path
 }
 
 /// Asks an engine by its own client.
@@ -38,20 +67,7 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     let removed = docker(&second.host(), &["rmi", BUSYBOX]);
     assert!(removed.status.success(), "{removed:?}");
     let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
-    let case = json!({
-        "name": "task", "description": "in containers", "repo": context.repo().path(),
-        "agent": {"type": "claude-code", "config": {"prompt": "do it"}},
-        "evaluators": ["git-diff", {"name": "command", "config": {"command": "sleep 0.3"}}],
-    });
-    fs_err::write(context.root().join("case.json"), case.to_string()).unwrap();
-    let suite = json!({
-        "agents": [{"name": "floor", "type": "null"}], "tasks": [{"testcase": "case.json"}],
-        "trials": 100, "parallel": 8,
-        "sandbox": {"type": "docker", "image": BUSYBOX}, "network": "none",
-        "executor": {"type": "docker", "hosts": [first.host(), second.host()]},
-    });
-    let path = context.root().join("suite.json");
-    fs_err::write(&path, suite.to_string()).unwrap();
+    let path = suite(&context, 100, [&first.host(), &second.host()]);
     let running = context
         .proctor(["run", path.as_str(), "--no-tui"])
         .deadline(Duration::from_mins(4))
@@ -61,8 +77,39 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     });
     let image = docker(&second.host(), &["image", "inspect", BUSYBOX]);
     assert!(image.status.success(), "the image was sent");
+    let before = shares(&context);
     second.kill();
+    assert_eq!(before.len(), 2, "both have a share: {before:?}");
     assert!(finished(&context) < 100, "it died in mid-run");
     running.wait().assert_code(0);
     assert_eq!(finished(&context), 100);
+}
+
+#[test]
+fn engines_behind_tcp_and_ssh_share_trials_and_get_what_they_lack() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let Some(first) = PrivateEngine::start(folders[0].path()) else {
+        return;
+    };
+    let Some(second) = PrivateEngine::start(folders[1].path()) else {
+        return;
+    };
+    let removed = docker(&second.host(), &["rmi", BUSYBOX]);
+    assert!(removed.status.success(), "{removed:?}");
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let server = SshServer::start(&context);
+    let hosts = [over_tcp(&first.host()), server.before(&second.host())];
+    let path = suite(&context, 12, [&hosts[0], &hosts[1]]);
+    let program = context.proctor(["run", path.as_str(), "--no-tui"]);
+    let output = program.deadline(Duration::from_mins(4)).run();
+    output.assert_code(0);
+    let shares = shares(&context);
+    assert_eq!(shares.values().sum::<usize>(), 12, "{shares:?}");
+    let kinds = shares.keys().map(|engine| &engine[..6]);
+    assert_eq!(kinds.collect::<Vec<_>>(), ["ssh://", "tcp://"]);
+    for engine in [&first, &second] {
+        let left = docker(&engine.host(), &["ps", "--all", "--quiet"]);
+        assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+    }
+    context.assert_nothing_left("");
 }

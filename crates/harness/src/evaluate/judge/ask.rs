@@ -20,7 +20,7 @@ use crate::{
     progress::ProgressLimits,
     session::{MessageKind, Role},
     store::{self, Record},
-    task::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits},
+    task::{Asks, Checkout, Files, RunFolder, Task, TaskKind, TaskLimits},
     tree, trial,
     usage::Usage,
     workspace::Bases,
@@ -160,11 +160,11 @@ impl Question<'_> {
                 output: OutputLimits::default(),
                 tells_deadline: false,
             },
-            files: Files::Repo {
+            files: Files::Repo(Checkout {
                 repo: Repo::Path(copy.to_owned()),
                 branch: None,
                 commit: None,
-            },
+            }),
             install: None,
             evaluators: Vec::new().into(),
             hooks: Hooks::default(),

@@ -1,6 +1,7 @@
 //! Files on their way into and out of containers: tar archives, made and unpacked on a thread of their own and
 //! never whole in memory.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path};
 use std::time::{Duration, SystemTime};
@@ -53,7 +54,44 @@ where
 /// Everything in a folder, names relative to it.
 pub(super) fn pack_folder(folder: &Path) -> impl Stream<Item = Item> + Send + 'static {
     let folder = folder.to_owned();
-    pack(move |archive| archive.append_dir_all(".", &folder))
+    pack(move |archive| append_folder(archive, Path::new("."), &folder))
+}
+
+/// Adds all files, folders and links in a folder under a name. Sockets and pipes are left out: they lead to processes,
+/// and a copy would lead nowhere. What is gone before it is reached is left out too.
+pub(super) fn append_folder(
+    archive: &mut tar::Builder<impl Write>,
+    name: &Path,
+    folder: &Path,
+) -> io::Result<()> {
+    archive.append_dir(name, folder)?;
+    let mut folders = vec![(name.to_owned(), folder.to_owned())];
+    while let Some((name, folder)) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let (name, path) = (name.join(entry.file_name()), entry.path());
+            let kind = entry.file_type()?;
+            if !kind.is_file() && !kind.is_dir() && !kind.is_symlink() {
+                continue;
+            }
+            let added = if kind.is_dir() {
+                folders.push((name.clone(), path.clone()));
+                archive.append_dir(&name, &path)
+            } else {
+                archive.append_path_with_name(&path, &name)
+            };
+            match added {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(&path) => {}
+                added => added?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether there is something with this name, be it a link that leads nowhere.
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 /// Unpacks an archive into a folder. Nothing outside of it is touched, whatever the archive says.
@@ -179,6 +217,8 @@ mod tests {
         std::fs::create_dir(from.path().join("sub")).unwrap();
         std::fs::write(from.path().join("sub/large"), vec![7; 1_000_000]).unwrap();
         std::os::unix::fs::symlink("nowhere", from.path().join("link")).unwrap();
+        let _leads_to_us =
+            std::os::unix::net::UnixListener::bind(from.path().join("socket")).unwrap();
         let archive = Box::pin(pack_folder(from.path()));
         unpack(archive, to.path()).await.unwrap().unwrap();
         assert_eq!(
@@ -187,6 +227,7 @@ mod tests {
         );
         let link = std::fs::read_link(to.path().join("link")).unwrap();
         assert_eq!(link, Path::new("nowhere"));
+        assert!(!exists(&to.path().join("socket")));
     }
 
     #[tokio::test]

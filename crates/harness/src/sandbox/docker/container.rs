@@ -233,7 +233,11 @@ impl Inner {
             if mount.host.is_dir() {
                 let (folder, inside) = (mount.host.clone(), mount.inside.clone());
                 let contents = archive::pack(move |archive| {
-                    archive.append_dir_all(inside.trim_start_matches('/'), &folder)
+                    archive::append_folder(
+                        archive,
+                        inside.trim_start_matches('/').as_ref(),
+                        &folder,
+                    )
                 });
                 let holder = self.holder.as_deref().unwrap_or(&self.id);
                 self.engine.put(holder, contents, "/").await?;
