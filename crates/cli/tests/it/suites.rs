@@ -261,6 +261,27 @@ fn a_trial_that_infrastructure_failed_is_tried_again() {
     );
 }
 
+#[test]
+fn a_resumed_run_starts_from_the_commit_that_it_began_with() {
+    let context = context();
+    let agents = json!([{"name": "floor", "type": "null"}]);
+    let path = suite(&context, &agents, &json!({"trials": 2}));
+    run(&context, &path, &[]).assert_code(0);
+    let first = context.repo().head();
+    let trial = latest(&context).join("trials/floor/one/trial-2");
+    fs_err::remove_dir_all(&trial).unwrap();
+    context
+        .repo()
+        .commit("the branch moves on", &[("new.txt", "")]);
+    run(&context, &path, &["--resume"]).assert_code(0);
+    let record = json_of(&trial.join("artifacts/record.json"));
+    assert_eq!(record["task"]["commit"], first, "{record:#}");
+    // Another run is another matter.
+    run(&context, &path, &[]).assert_code(0);
+    let record = json_of(&trial.join("artifacts/record.json"));
+    assert_eq!(record["task"]["commit"], context.repo().head());
+}
+
 /// Case 17: a signal ends the agents, each trial that ran has its record, and resuming runs the rest.
 #[test]
 fn an_interrupted_run_is_resumed_and_finished() {
