@@ -18,6 +18,7 @@ mod export;
 mod folders;
 mod gateway;
 mod hooks;
+mod install;
 mod iterations;
 mod judges;
 mod judging;
