@@ -51,3 +51,13 @@ pub fn supervise_if_asked() -> Option<ExitCode> {
         None
     }
 }
+
+/// Says that there is no container to be the first process of: they have Linux inside on every platform.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn refuse_init() -> ExitCode {
+    #[expect(clippy::print_stderr, reason = "there is nobody else to tell")]
+    {
+        eprintln!("error: {INIT} is for the first process of a container, which is always a Linux program");
+    }
+    ExitCode::FAILURE
+}
