@@ -103,7 +103,7 @@ pub struct Supervisor {
 impl Supervisor {
     /// The running program itself, even if its file was replaced or deleted since it started.
     pub fn this_executable() -> Self {
-        Self::at(crate::sys::THIS_EXECUTABLE)
+        Self::at(crate::sys::this_executable())
     }
 
     /// Another executable, such as one built for tests.

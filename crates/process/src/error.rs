@@ -35,6 +35,26 @@ pub enum Error {
         /// What it said.
         source: io::Error,
     },
+    /// The command line is longer than Windows takes.
+    #[error(
+        "the command line of {program:?} has {length} UTF-16 units and Windows takes 32766: pass long text on stdin or in a file"
+    )]
+    CommandTooLong {
+        /// As given.
+        program: OsString,
+        /// How long the line would be.
+        length: usize,
+    },
+    /// There is no way to pass this argument as it is: it holds a zero, or a line break for a `.cmd` or `.bat` script.
+    #[error(
+        "argument {position} of {program:?} holds a line break or a zero, which cannot be passed to it: pass the text on stdin or in a file"
+    )]
+    ArgumentRefused {
+        /// As given.
+        program: OsString,
+        /// Which one, from 1.
+        position: usize,
+    },
     /// The supervisor could not be started or talked to.
     #[error("cannot start the supervisor {}", executable.display())]
     Supervisor {

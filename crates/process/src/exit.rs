@@ -63,6 +63,15 @@ pub struct Report {
     pub stderr_bytes: u64,
 }
 
+/// The end of a process as whoever watched it saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finished {
+    pub(crate) exit: Exit,
+    pub(crate) duration: Duration,
+    pub(crate) leaked: Vec<Leak>,
+    pub(crate) usage: Option<Usage>,
+}
+
 /// A process that outlived the main one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {

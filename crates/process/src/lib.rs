@@ -4,9 +4,9 @@
 //! of a container; [`quick`] runs small helper programs such as git; [`Capture`] and [`Lines`] are what callers do
 //! with the bytes.
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 compile_error!(
-    "Proctor has not been ported to this platform yet: crates/process needs a sibling of src/unix"
+    "Proctor has not been ported to this platform: crates/process needs a sibling of src/unix"
 );
 
 mod capture;
@@ -17,7 +17,8 @@ mod job;
 mod lines;
 mod process;
 pub mod quick;
-#[path = "unix/mod.rs"]
+#[cfg_attr(unix, path = "unix/mod.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
 mod sys;
 
 use std::process::ExitCode;
@@ -49,4 +50,14 @@ pub fn supervise_if_asked() -> Option<ExitCode> {
     } else {
         None
     }
+}
+
+/// Says that there is no container to be the first process of: they have Linux inside on every platform.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn refuse_init() -> ExitCode {
+    #[expect(clippy::print_stderr, reason = "there is nobody else to tell")]
+    {
+        eprintln!("error: {INIT} is for the first process of a container, which is always a Linux program");
+    }
+    ExitCode::FAILURE
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::sys::{self, Control, Feeder, Finished, Notice, Reader};
+use crate::exit::Finished;
+use crate::sys::{self, Control, Feeder, Reader};
 use crate::{Command, EndReason, Error, Exit, Limits, Report, Supervisor};
 
 /// The most bytes one event carries.
@@ -214,13 +215,11 @@ impl Process {
     }
 
     fn hear(&mut self, context: &mut Context<'_>) {
-        while self.finished.is_none() {
-            match self.control.poll_notice(context) {
-                Poll::Pending => return,
-                Poll::Ready(Ok(Notice::Finished(finished))) => self.finish(finished),
-                // Said late, by a supervisor that was stopped at the start.
-                Poll::Ready(Ok(Notice::Started)) => {}
-                Poll::Ready(_lost) => self.give_up(),
+        if self.finished.is_none() {
+            match self.control.poll_finished(context) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(finished)) => self.finish(finished),
+                Poll::Ready(Err(_lost)) => self.give_up(),
             }
         }
     }

@@ -1,18 +1,17 @@
-//! Small trusted helper programs such as git: no supervisor, just a process group with a time limit.
+//! Small trusted helper programs such as git: no supervisor, just a process group or a job with a time limit.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
-use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::{Error, Status, sys};
+use crate::sys::{Helper, Streams};
+use crate::{Error, Status};
 
 /// How long a helper's own background processes may hold its output after it has exited.
 const LINGER: Duration = Duration::from_millis(500);
@@ -46,19 +45,6 @@ pub enum Environment {
     Inherited(BTreeMap<OsString, OsString>),
     /// These and no others.
     Exactly(BTreeMap<OsString, OsString>),
-}
-
-impl Environment {
-    /// The file that a name stands for. The standard library would leave the search to a fork of ours, which is
-    /// slow; a path it starts without one.
-    fn locate(&self, program: &OsStr) -> OsString {
-        let Environment::Exactly(variables) = self else {
-            return program.to_owned();
-        };
-        let path = variables.get(OsStr::new("PATH")).map(OsString::as_os_str);
-        let found = sys::find(program, path, Path::new(""));
-        found.map_or_else(|_| program.to_owned(), OsString::from)
-    }
 }
 
 /// What a helper reads.
@@ -156,7 +142,7 @@ impl QuickCommand {
     }
 }
 
-/// Runs a helper to its end. It is killed with its process group when `timeout` passes or the future is
+/// Runs a helper to its end. It is killed with its process group (on Windows: its job) when `timeout` passes or the future is
 /// dropped. A failing exit status is not an error.
 pub async fn output(command: QuickCommand, timeout: Duration) -> Result<CommandOutput, Error> {
     let mut running = Running::start(command)?;
@@ -185,7 +171,7 @@ pub async fn pipeline(
     match tokio::time::timeout(timeout, both).await {
         Ok(outputs) => outputs,
         Err(_elapsed) => {
-            let late = if first.child.id().is_some() {
+            let late = if first.helper.runs() {
                 first.timed_out(timeout)
             } else {
                 second.timed_out(timeout)
@@ -196,11 +182,11 @@ pub async fn pipeline(
     }
 }
 
-/// A helper that runs; killed with its group when dropped before its end.
+/// A helper that runs; killed with whatever it started when dropped before its end.
 struct Running {
     program: OsString,
-    child: Child,
-    stdin: Option<(ChildStdin, Vec<u8>)>,
+    helper: Helper,
+    streams: Option<Streams>,
     cap: usize,
 }
 
@@ -211,41 +197,34 @@ impl Running {
         {
             return Err(Error::CwdMissing { cwd: cwd.clone() });
         }
-        let program = command.program.clone();
-        let (mut prepared, input) =
-            prepare(command.stdin, command.stdout, &command.env.locate(&program));
-        prepared.args(&command.args).process_group(0);
-        if let Some(cwd) = &command.cwd {
-            prepared.current_dir(cwd);
-        }
-        match command.env {
-            Environment::Inherited(variables) => prepared.envs(variables),
-            Environment::Exactly(variables) => prepared.env_clear().envs(variables),
-        };
-        let mut child = prepared
-            .spawn()
-            .map_err(|source| not_started(&program, source))?;
+        let (program, cap) = (command.program.clone(), command.cap);
+        let (helper, streams) = Helper::start(command)?;
         Ok(Self {
-            stdin: child.stdin.take().zip(input),
             program,
-            child,
-            cap: command.cap,
+            helper,
+            streams: Some(streams),
+            cap,
         })
     }
 
     async fn finish(&mut self) -> Result<CommandOutput, Error> {
         let mut stdout = Collected::new(self.cap);
         let mut stderr = Collected::new(self.cap);
-        let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
-        let stdin = self.stdin.take();
+        let open = self.streams.take();
         let status = {
             let mut streams = pin!(async {
-                tokio::join!(feed(stdin), stdout.fill(out), stderr.fill(err));
+                if let Some(open) = open {
+                    tokio::join!(
+                        feed(open.stdin),
+                        stdout.fill(open.stdout),
+                        stderr.fill(open.stderr)
+                    );
+                }
             });
             let mut flowing = true;
             let status = loop {
                 tokio::select! {
-                    status = self.child.wait() => break status,
+                    status = self.helper.wait() => break status,
                     () = &mut streams, if flowing => flowing = false,
                 }
             };
@@ -259,7 +238,7 @@ impl Running {
             source,
         })?;
         Ok(CommandOutput {
-            status: sys::status(status),
+            status,
             truncated: stdout.truncated || stderr.truncated,
             stdout: stdout.bytes,
             stderr: stderr.bytes,
@@ -267,9 +246,9 @@ impl Running {
     }
 
     async fn kill(&mut self) {
-        if let Some(leader) = self.child.id() {
-            sys::kill_group(leader);
-            let _ = self.child.wait().await;
+        if self.helper.runs() {
+            self.helper.kill();
+            let _ = self.helper.wait().await;
         }
     }
 
@@ -281,55 +260,8 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The id is gone once the child has been waited for, so that no stranger is hit.
-        if let Some(leader) = self.child.id() {
-            sys::kill_group(leader);
-        }
-    }
-}
-
-/// The command with its streams, and the bytes to feed it.
-fn prepare(
-    stdin: Source,
-    stdout: Sink,
-    program: &OsStr,
-) -> (tokio::process::Command, Option<Vec<u8>>) {
-    let (stdin, input) = match stdin {
-        Source::Null => (Stdio::null(), None),
-        Source::Bytes(bytes) => (Stdio::piped(), Some(bytes)),
-        Source::File(file) => (file.into(), None),
-        Source::Pipe(reader) => (reader.into(), None),
-    };
-    let stdout = match stdout {
-        Sink::Collect => Stdio::piped(),
-        Sink::File(file) => file.into(),
-        Sink::Pipe(writer) => writer.into(),
-    };
-    #[expect(clippy::disallowed_methods, reason = "this is where processes start")]
-    let mut command = tokio::process::Command::new(program);
-    command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
-    (command, input)
-}
-
-fn not_started(program: &OsString, source: io::Error) -> Error {
-    let program = program.clone();
-    let is_path = Path::new(&program).components().count() > 1;
-    match source.kind() {
-        io::ErrorKind::PermissionDenied if is_path => Error::NotExecutable {
-            path: program.into(),
-        },
-        // For a name this only says that some folder of `PATH` is closed to us.
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
-            Error::ProgramNotFound { program }
-        }
-        _ => Error::Start { program, source },
-    }
-}
-
 /// Writes the input; a helper that does not want all of it closes its end, which is no error.
-async fn feed(stdin: Option<(ChildStdin, Vec<u8>)>) {
+async fn feed(stdin: Option<(impl AsyncWrite + Unpin, Vec<u8>)>) {
     if let Some((mut pipe, bytes)) = stdin {
         let _ = pipe.write_all(&bytes).await;
     }

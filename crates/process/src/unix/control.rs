@@ -17,6 +17,7 @@ use super::message::{Notice, Request, reason_byte};
 use super::tree;
 use super::wire::{HEADER, frame_length};
 use crate::EndReason;
+use crate::exit::Finished;
 
 /// How long the clean-up after a lost supervisor may take.
 const CLEAN_UP: Duration = Duration::from_millis(500);
@@ -83,8 +84,26 @@ impl Control {
         Ok(())
     }
 
+    /// The end of everything; an error says that the supervisor is lost.
+    pub(crate) fn poll_finished(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<Finished>> {
+        loop {
+            return Poll::Ready(match ready!(self.poll_notice(context)) {
+                Ok(Notice::Finished(finished)) => Ok(finished),
+                // Said late, by a supervisor that was stopped at the start.
+                Ok(Notice::Started) => continue,
+                Ok(Notice::Forked { .. } | Notice::Failed { .. }) => {
+                    Err(io::ErrorKind::InvalidData.into())
+                }
+                Err(error) => Err(error),
+            });
+        }
+    }
+
     /// The next notice; an error says that the supervisor is lost.
-    pub(crate) fn poll_notice(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Notice>> {
+    pub(super) fn poll_notice(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Notice>> {
         loop {
             if let Some(notice) = self.take_notice() {
                 return Poll::Ready(notice);

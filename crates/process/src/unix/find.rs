@@ -18,7 +18,7 @@ pub(super) fn program(command: &Command, cwd: &Path) -> Result<PathBuf, Error> {
 }
 
 /// The file to execute for `program`, looked up in `path` as execvp does it.
-pub(crate) fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, Error> {
+pub(super) fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, Error> {
     let mut not_executable = None;
     for path in candidates(Path::new(program), path, cwd) {
         if !path.is_file() {

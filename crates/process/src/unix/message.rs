@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::wire::{Parser, Writer};
+use crate::exit::Finished;
 use crate::{EndReason, Exit, Leak, Status, Usage};
 
 /// From the parent, with the three standard streams attached: run this.
@@ -78,7 +79,7 @@ impl Request {
 
 /// From the supervisor.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Notice {
+pub(super) enum Notice {
     /// The process exists and is about to execute its program. It says so itself, so that a program that
     /// kills its supervisor at once is known nevertheless.
     Forked { pid: u32 },
@@ -88,15 +89,6 @@ pub(crate) enum Notice {
     Failed { errno: i32 },
     /// The process and all its descendants are gone.
     Finished(Finished),
-}
-
-/// The end of a process as the supervisor saw it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Finished {
-    pub(crate) exit: Exit,
-    pub(crate) duration: Duration,
-    pub(crate) leaked: Vec<Leak>,
-    pub(crate) usage: Option<Usage>,
 }
 
 impl Notice {

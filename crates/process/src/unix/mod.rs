@@ -3,6 +3,7 @@
 mod child;
 mod control;
 mod find;
+mod helper;
 mod init;
 mod message;
 mod pipe;
@@ -14,24 +15,25 @@ mod tree;
 mod wire;
 
 pub(crate) use control::Control;
-pub(crate) use find::find;
+pub(crate) use helper::{Helper, Streams};
 pub(crate) use init::init;
-pub(crate) use message::{Finished, Notice};
 pub(crate) use pipe::{Feeder, Reader};
 pub(crate) use start::start;
 pub(crate) use supervisor::supervise;
-pub(crate) use tree::kill_group;
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use crate::Status;
 
-/// Opens the running program even when its file has been replaced.
-pub(crate) const THIS_EXECUTABLE: &str = "/proc/self/exe";
+/// The running program, even when its file has been replaced.
+pub(crate) fn this_executable() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
 
 /// What the operating system said about a process that has been waited for.
-pub(crate) fn status(status: ExitStatus) -> Status {
+fn status(status: ExitStatus) -> Status {
     match (status.code(), status.signal()) {
         (Some(code), _) => Status::Code(code),
         (None, signal) => Status::Signal(signal.unwrap_or_default()),

@@ -15,10 +15,11 @@ use rustix::process::{
     set_parent_process_death_signal, setpriority_process, setsid, wait,
 };
 
-use super::message::{Finished, Notice, Request, reason_from_byte};
+use super::message::{Notice, Request, reason_from_byte};
 use super::signals::{ChildSignals, seal_descriptors, usage_of_children};
 use super::wire::{HEADER, frame_length};
 use super::{child, tree};
+use crate::exit::Finished;
 use crate::{EndReason, Exit, Leak, Status};
 
 /// The pauses between two passes of killing: short first, for those that fork while we look.

@@ -183,7 +183,7 @@ pub(super) fn kill_from_outside(supervisor: Option<Pid>, session: u32, within: D
 }
 
 /// SIGKILL to a process group.
-pub(crate) fn kill_group(leader: u32) {
+pub(super) fn kill_group(leader: u32) {
     if let Some(group) = Pid::from_raw(leader.cast_signed()) {
         let _ = kill_process_group(group, Signal::KILL);
     }

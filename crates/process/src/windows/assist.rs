@@ -1,0 +1,148 @@
+//! What our own executable is started again for: to ask the processes of a job to end, from within their console, and
+//! to start a program within a pseudo-console.
+#![allow(
+    unsafe_code,
+    reason = "calls of the Windows API; each says why it is sound"
+)]
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::windows::io::AsHandle;
+use std::path::Path;
+use std::process::ExitCode;
+
+use windows_sys::Win32::System::Console::{
+    AttachConsole, CTRL_BREAK_EVENT, FreeConsole, GenerateConsoleCtrlEvent, GetConsoleProcessList,
+    SetConsoleCtrlHandler,
+};
+use windows_sys::core::BOOL;
+
+use super::handle::{exit_code, wait_any};
+use super::helper::ours;
+use super::job::Job;
+use super::launch::Launch;
+use super::spawn::{Console, spawn};
+use crate::Error;
+
+/// Asks the processes with the ids that follow to end.
+const END: &str = "end";
+
+/// Starts the program that follows on the console that we were started on.
+pub(super) const INSIDE: &str = "inside";
+
+/// Does what it was started for.
+pub(crate) fn supervise() -> ExitCode {
+    let mut args = std::env::args_os().skip(2);
+    let word = args.next().unwrap_or_default();
+    let rest: Vec<OsString> = args.collect();
+    if word == END {
+        let pid = |text: &OsString| text.to_str()?.parse().ok();
+        break_consoles(rest.iter().filter_map(pid).collect());
+        ExitCode::SUCCESS
+    } else if word == INSIDE {
+        // An exit code of Windows has 32 bits, for which the standard library has no other way.
+        std::process::exit(run_inside(&rest).cast_signed())
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Starts the assistant that asks everybody in `job` to end. It ends with the job that is returned, at the latest.
+pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Job> {
+    let mut args: Vec<OsString> = vec![crate::SUPERVISE.into(), END.into()];
+    args.extend(job.pids().iter().map(|pid| pid.to_string().into()));
+    let folder = assistant.parent().unwrap_or(assistant);
+    let launch = Launch::plan(assistant.as_os_str(), &args, &ours(), folder);
+    let launch = launch.map_err(io::Error::other)?;
+    let own = Job::new()?;
+    let (input, output) = (File::open("NUL")?, OpenOptions::new().write(true).open("NUL")?);
+    let errors = output.try_clone()?;
+    let streams = [
+        Some(input.as_handle()),
+        Some(output.as_handle()),
+        Some(errors.as_handle()),
+    ];
+    spawn(&launch, streams, &Console::None, Some(&own))?;
+    Ok(own)
+}
+
+/// Ctrl-Break on each console that one of these processes has, once.
+fn break_consoles(mut left: BTreeSet<u32>) {
+    while let Some(pid) = left.pop_first() {
+        // SAFETY: these calls take numbers only, and change the console of this process, which nobody else uses.
+        let is_attached = unsafe {
+            FreeConsole();
+            AttachConsole(pid) != 0
+        };
+        if is_attached {
+            ignore_events();
+            for other in sharing() {
+                left.remove(&other);
+            }
+            // SAFETY: takes numbers only. Group 0 is everybody on the console.
+            unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, 0) };
+        }
+    }
+}
+
+/// Whoever is on our console.
+fn sharing() -> Vec<u32> {
+    let mut list = vec![0; 1024];
+    // SAFETY: the list has the length that is passed. More processes than that are counted, but not listed.
+    let count = unsafe { GetConsoleProcessList(list.as_mut_ptr(), 1024) };
+    list.truncate(count as usize);
+    list
+}
+
+/// Goes on whatever comes from the console.
+fn ignore_events() {
+    unsafe extern "system" fn heard(_event: u32) -> BOOL {
+        1
+    }
+    // SAFETY: the handler touches nothing.
+    unsafe { SetConsoleCtrlHandler(Some(heard), 1) };
+}
+
+/// Runs a program with our stdin, and with our console for stdout and stderr. Its exit code is ours.
+fn run_inside(words: &[OsString]) -> u32 {
+    const NOT_STARTED: u32 = 1;
+    ignore_events();
+    let Ok(mut console) = OpenOptions::new().read(true).write(true).open("CONOUT$") else {
+        return NOT_STARTED;
+    };
+    match start_inside(words, &console) {
+        Ok(code) => code,
+        Err(error) => {
+            let program = words.first().map(OsString::as_os_str).unwrap_or_default();
+            // Only the terminal is there to be told.
+            let _ = writeln!(console, "cannot start {}: {error}", program.display());
+            NOT_STARTED
+        }
+    }
+}
+
+fn start_inside(words: &[OsString], console: &File) -> Result<u32, Error> {
+    let (program, args) = words.split_first().ok_or_else(|| Error::ProgramNotFound {
+        program: OsString::new(),
+    })?;
+    let launch = Launch::plan(program, args, &ours(), Path::new("."))?;
+    let run = || {
+        let second = console.try_clone()?;
+        let stdin = io::stdin();
+        let streams = [
+            Some(stdin.as_handle()),
+            Some(console.as_handle()),
+            Some(second.as_handle()),
+        ];
+        let spawned = spawn(&launch, streams, &Console::Ours, None)?;
+        let process = spawned.process.as_handle();
+        wait_any(&[process], None)?;
+        exit_code(process)
+    };
+    run().map_err(|source| Error::Start {
+        program: OsStr::to_owned(program),
+        source,
+    })
+}

@@ -1,0 +1,192 @@
+//! Command lines: Windows passes one string, and each program takes it apart again. Programs do it by the rules of the
+//! C library, `cmd.exe` by its own.
+
+use std::ffi::{OsStr, OsString};
+use std::os::windows::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::Error;
+
+/// The most UTF-16 units that Windows takes, the closing zero included.
+const MOST: usize = 32_767;
+
+const QUOTE: u16 = b'"' as u16;
+const BACKSLASH: u16 = b'\\' as u16;
+const SPACE: u16 = b' ' as u16;
+const PERCENT: u16 = b'%' as u16;
+
+/// The line for a program that takes it apart as the C library does.
+pub(super) fn of_program(name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Error> {
+    let mut line = Vec::new();
+    // The name ends at its second quote, whatever stands before it.
+    line.push(QUOTE);
+    line.extend(name.encode_wide());
+    line.push(QUOTE);
+    for (index, argument) in args.iter().enumerate() {
+        if argument.encode_wide().any(|unit| unit == 0) {
+            return Err(refused(name, index));
+        }
+        line.push(SPACE);
+        push(&mut line, argument);
+    }
+    closed(name, line)
+}
+
+/// One argument, quoted where it has to be: backslashes count only before a quote.
+fn push(line: &mut Vec<u16>, argument: &OsStr) {
+    let units: Vec<u16> = argument.encode_wide().collect();
+    let is_split = |unit: &u16| [b' ', b'\t', b'\n', 0x0b, b'"'].map(u16::from).contains(unit);
+    if !units.is_empty() && !units.iter().any(is_split) {
+        return line.extend(units);
+    }
+    line.push(QUOTE);
+    let mut backslashes = 0;
+    for unit in units {
+        match unit {
+            BACKSLASH => backslashes += 1,
+            QUOTE => {
+                line.extend(std::iter::repeat_n(BACKSLASH, backslashes + 1));
+                backslashes = 0;
+            }
+            _ => backslashes = 0,
+        }
+        line.push(unit);
+    }
+    // Those at the end stand before our own quote.
+    line.extend(std::iter::repeat_n(BACKSLASH, backslashes));
+    line.push(QUOTE);
+}
+
+/// The line by which `shell`, which is `cmd.exe`, runs a script: no start-up commands, no delayed expansion, and the
+/// outer quotes taken off.
+///
+/// Everything is quoted. A quote is doubled, because the interpreter knows no other way to have one within quotes; a
+/// percent sign is followed by a variable that is always empty, so that no name can follow it. A line break ends a
+/// command and cannot be quoted at all.
+pub(super) fn of_script(shell: &Path, script: &Path, args: &[OsString]) -> Result<Vec<u16>, Error> {
+    let name = script.as_os_str();
+    let mut line = Vec::new();
+    line.push(QUOTE);
+    line.extend(shell.as_os_str().encode_wide());
+    line.push(QUOTE);
+    line.extend(" /d /e:on /v:off /s /c \"".encode_utf16());
+    // No file has a quote in its name.
+    push_for_shell(&mut line, name);
+    for (index, argument) in args.iter().enumerate() {
+        let cannot_stand = |unit| [0, b'\r', b'\n'].map(u16::from).contains(&unit);
+        if argument.encode_wide().any(cannot_stand) {
+            return Err(refused(name, index));
+        }
+        line.push(SPACE);
+        push_for_shell(&mut line, argument);
+    }
+    line.push(QUOTE);
+    closed(name, line)
+}
+
+fn push_for_shell(line: &mut Vec<u16>, argument: &OsStr) {
+    line.push(QUOTE);
+    let mut backslashes = 0;
+    for unit in argument.encode_wide() {
+        match unit {
+            BACKSLASH => backslashes += 1,
+            QUOTE => {
+                // For the program that the script passes it on to, which reads the doubled quote as one as well.
+                line.extend(std::iter::repeat_n(BACKSLASH, backslashes));
+                line.push(QUOTE);
+                backslashes = 0;
+            }
+            PERCENT => {
+                line.extend("%%cd:~,".encode_utf16());
+                backslashes = 0;
+            }
+            _ => backslashes = 0,
+        }
+        line.push(unit);
+    }
+    line.extend(std::iter::repeat_n(BACKSLASH, backslashes));
+    line.push(QUOTE);
+}
+
+fn closed(name: &OsStr, mut line: Vec<u16>) -> Result<Vec<u16>, Error> {
+    line.push(0);
+    if line.len() > MOST {
+        return Err(Error::CommandTooLong {
+            program: name.to_owned(),
+            length: line.len() - 1,
+        });
+    }
+    Ok(line)
+}
+
+fn refused(program: &OsStr, index: usize) -> Error {
+    Error::ArgumentRefused {
+        program: program.to_owned(),
+        position: index + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(line: &[u16]) -> String {
+        String::from_utf16(line.strip_suffix(&[0]).unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(argument: &str, expect: &str) {
+        let line = of_program(OsStr::new("p"), &[argument.into()]).unwrap();
+        assert_eq!(text(&line), format!("\"p\" {expect}"));
+    }
+
+    #[test]
+    fn programs_get_backslashes_and_quotes_as_they_are() {
+        check("plain", "plain");
+        check("", "\"\"");
+        check("a b", "\"a b\"");
+        check("a\nb", "\"a\nb\"");
+        check(r"C:\x\", r"C:\x\");
+        check(r"C:\x y\", r#""C:\x y\\""#);
+        check(r#"say "hi""#, r#""say \"hi\"""#);
+        check(r#"\\"#, r#"\\"#);
+        check(r#"a\\"b"#, r#""a\\\\\"b""#);
+        check("%PATH% & ^ | <", "\"%PATH% & ^ | <\"");
+    }
+
+    #[test]
+    fn scripts_get_everything_quoted_and_no_variable_expanded() {
+        let line = of_script(
+            Path::new(r"C:\cmd.exe"),
+            Path::new(r"C:\a b\x.cmd"),
+            &["plain".into(), "a\"b".into(), "%PATH%".into(), r"c\".into(), "&calc".into()],
+        );
+        assert_eq!(
+            text(&line.unwrap()),
+            concat!(
+                r#""C:\cmd.exe" /d /e:on /v:off /s /c ""C:\a b\x.cmd" "plain" "a""b" "#,
+                r#""%%cd:~,%PATH%%cd:~,%" "c\\" "&calc"""#
+            )
+        );
+    }
+
+    #[test]
+    fn a_line_break_for_a_script_and_a_zero_for_anyone_are_refused() {
+        let shell = Path::new("cmd.exe");
+        for text in ["a\nb", "a\rb", "a\0b"] {
+            let error = of_script(shell, Path::new("x.cmd"), &["ok".into(), text.into()]);
+            assert!(matches!(error, Err(Error::ArgumentRefused { position: 2, .. })), "{text:?}");
+        }
+        let error = of_program(OsStr::new("p"), &["a\0b".into()]);
+        assert!(matches!(error, Err(Error::ArgumentRefused { position: 1, .. })));
+    }
+
+    #[test]
+    fn the_longest_line_passes_and_one_more_does_not() {
+        let line = |count| of_program(OsStr::new("p"), &["x".repeat(count).into()]);
+        // Two quotes, the name, a space and the closing zero.
+        assert_eq!(line(MOST - 5).unwrap().len(), MOST);
+        let error = line(MOST - 4).unwrap_err();
+        assert!(error.to_string().contains("stdin"), "{error}");
+    }
+}

@@ -1,0 +1,143 @@
+//! A helper program: a job that is killed as one, and pipes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::windows::io::{AsHandle, OwnedHandle};
+use std::path::Path;
+
+use tokio::net::windows::named_pipe::NamedPipeServer;
+use tokio::sync::oneshot;
+
+use super::environment::Variables;
+use super::handle::{exit_code, wait_any};
+use super::job::Job;
+use super::launch::Launch;
+use super::pipe::{self, Direction};
+use super::spawn::{Console, Spawned, spawn};
+use super::status;
+use crate::quick::{Environment, QuickCommand, Sink, Source};
+use crate::{Error, Status};
+
+/// A helper that runs; killed with whatever it started when dropped before its end.
+pub(crate) struct Helper {
+    job: Job,
+    ended: Ended,
+}
+
+/// The end of a helper, as the thread that waits for it tells it.
+enum Ended {
+    Pending(oneshot::Receiver<io::Result<u32>>),
+    Known(Status),
+}
+
+/// What a helper is fed through and heard on, as far as nobody else is at the other end.
+pub(crate) struct Streams {
+    pub(crate) stdin: Option<(NamedPipeServer, Vec<u8>)>,
+    pub(crate) stdout: Option<NamedPipeServer>,
+    pub(crate) stderr: Option<NamedPipeServer>,
+}
+
+impl Helper {
+    pub(crate) fn start(command: QuickCommand) -> Result<(Self, Streams), Error> {
+        let cwd = command.cwd.as_deref().unwrap_or(Path::new("."));
+        let env = variables(command.env);
+        let launch = Launch::plan(&command.program, &command.args, &env, cwd)?;
+        let (streams, theirs) =
+            open(command.stdin, command.stdout).map_err(|source| Error::Stdio {
+                program: command.program.clone(),
+                source,
+            })?;
+        let started = Job::new().and_then(|job| {
+            let theirs = theirs.each_ref().map(|handle| Some(handle.as_handle()));
+            let spawned = spawn(&launch, theirs, &Console::Hidden, Some(&job))?;
+            let ended = Ended::Pending(wait_for(spawned)?);
+            Ok(Self { job, ended })
+        });
+        let helper = started.map_err(|source| Error::Start {
+            program: command.program,
+            source,
+        })?;
+        Ok((helper, streams))
+    }
+
+    /// Whether it has not been waited for.
+    pub(crate) fn runs(&self) -> bool {
+        matches!(self.ended, Ended::Pending(_))
+    }
+
+    pub(crate) async fn wait(&mut self) -> io::Result<Status> {
+        let code = match &mut self.ended {
+            Ended::Known(status) => return Ok(*status),
+            Ended::Pending(code) => code.await.map_err(io::Error::other)??,
+        };
+        let status = status(code);
+        self.ended = Ended::Known(status);
+        Ok(status)
+    }
+
+    /// Kills it with all it started.
+    pub(crate) fn kill(&self) {
+        self.job.terminate();
+    }
+}
+
+/// Waits for the end in a thread of its own, which lives no longer than the helper.
+fn wait_for(spawned: Spawned) -> io::Result<oneshot::Receiver<io::Result<u32>>> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("proctor-helper".to_owned())
+        .spawn(move || {
+            let process = spawned.process.as_handle();
+            let code = wait_any(&[process], None).and_then(|_| exit_code(process));
+            // Nobody listens if the helper was dropped.
+            let _ = sender.send(code);
+        })?;
+    Ok(receiver)
+}
+
+fn variables(env: Environment) -> Variables {
+    match env {
+        Environment::Exactly(variables) => Variables::new(variables),
+        Environment::Inherited(variables) => ours().with(variables),
+    }
+}
+
+/// Our own variables, for whoever inherits them.
+pub(super) fn ours() -> Variables {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nothing is read from them: they are passed on"
+    )]
+    let all: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    Variables::new(all)
+}
+
+/// Our ends, and those of the helper: stdin, stdout, stderr.
+fn open(stdin: Source, stdout: Sink) -> io::Result<(Streams, [OwnedHandle; 3])> {
+    let (input, their_stdin) = match stdin {
+        Source::Null => (None, File::open("NUL")?.into()),
+        Source::File(file) => (None, file.into()),
+        Source::Pipe(reader) => (None, reader.into()),
+        Source::Bytes(bytes) => {
+            let (ours, theirs) = pipe::open(Direction::ToProcess)?;
+            (Some((ours, bytes)), theirs)
+        }
+    };
+    let (output, their_stdout) = match stdout {
+        Sink::File(file) => (None, file.into()),
+        Sink::Pipe(writer) => (None, writer.into()),
+        Sink::Collect => {
+            let (ours, theirs) = pipe::open(Direction::FromProcess)?;
+            (Some(ours), theirs)
+        }
+    };
+    let (errors, their_stderr) = pipe::open(Direction::FromProcess)?;
+    let streams = Streams {
+        stdin: input,
+        stdout: output,
+        stderr: Some(errors),
+    };
+    Ok((streams, [their_stdin, their_stdout, their_stderr]))
+}

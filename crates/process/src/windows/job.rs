@@ -1,0 +1,144 @@
+//! A job object: every process that is started in it stays in it, whatever it does, and dies with it.
+#![allow(
+    unsafe_code,
+    reason = "calls of the Windows API; each says why it is sound"
+)]
+
+use std::ffi::c_void;
+use std::io;
+use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle};
+use std::path::Path;
+
+use windows_sys::Win32::System::JobObjects::{
+    CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JOBOBJECT_BASIC_ACCOUNTING_INFORMATION,
+    JOBOBJECT_BASIC_PROCESS_ID_LIST, JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS,
+    JobObjectBasicAccountingInformation, JobObjectBasicProcessIdList,
+    JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject,
+    TerminateJobObject,
+};
+
+use super::handle::{checked, image, owned, ticks};
+use crate::{Leak, Usage};
+
+/// The most leaked processes that a report names.
+const MOST_LEAKS: usize = 64;
+
+/// The most processes that are listed at all.
+const MOST_LISTED: usize = 1024;
+
+/// The exit code of whoever is killed: the one that the task manager gives.
+const KILLED: u32 = 1;
+
+/// A job that only we hold: it ends with us, and everybody in it with the job.
+#[derive(Debug)]
+pub(super) struct Job {
+    handle: OwnedHandle,
+}
+
+/// The list of the processes of a job, with room behind its first entry.
+#[repr(C)]
+struct List {
+    head: JOBOBJECT_BASIC_PROCESS_ID_LIST,
+    more: [usize; MOST_LISTED],
+}
+
+impl Job {
+    pub(super) fn new() -> io::Result<Self> {
+        // SAFETY: no name and no attributes are passed, so that no memory is read.
+        let handle = owned(unsafe { CreateJobObjectW(std::ptr::null(), std::ptr::null()) })?;
+        let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+        limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+        // SAFETY: the structure is the one that belongs to the class, and its size is passed.
+        checked(unsafe {
+            SetInformationJobObject(
+                handle.as_raw_handle(),
+                JobObjectExtendedLimitInformation,
+                (&raw const limits).cast::<c_void>(),
+                size::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>(),
+            )
+        })?;
+        Ok(Self { handle })
+    }
+
+    /// Kills everybody in it.
+    pub(super) fn terminate(&self) {
+        // SAFETY: the handle is ours and open. It fails only if nobody is left.
+        let _ = unsafe { TerminateJobObject(self.handle.as_raw_handle(), KILLED) };
+    }
+
+    /// How many processes live in it, those of jobs within it included.
+    pub(super) fn living(&self) -> io::Result<u32> {
+        Ok(self.accounting()?.ActiveProcesses)
+    }
+
+    /// Whoever lives in it.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let mut list = List {
+            head: JOBOBJECT_BASIC_PROCESS_ID_LIST::default(),
+            more: [0; MOST_LISTED],
+        };
+        // SAFETY: the structure is the one that belongs to the class, with room at its end as Windows wants it,
+        // and its size is passed. A list that does not fit is filled as far as it goes.
+        let _ = unsafe { self.query(JobObjectBasicProcessIdList, &raw mut list) };
+        let count = list.head.NumberOfProcessIdsInList as usize;
+        let first = list.head.ProcessIdList.into_iter();
+        let all = first.chain(list.more).take(count);
+        all.filter_map(|pid| u32::try_from(pid).ok()).collect()
+    }
+
+    /// Whoever lives in it, by name. The host of their console is Windows' own.
+    pub(super) fn leaks(&self) -> Vec<Leak> {
+        let leak = |pid| {
+            let name = image(pid)?;
+            let name = Path::new(&name).file_name()?.to_string_lossy().into_owned();
+            (!name.eq_ignore_ascii_case("conhost.exe")).then_some(Leak { pid, name })
+        };
+        let leaks = self.pids().into_iter().filter_map(leak);
+        leaks.take(MOST_LEAKS).collect()
+    }
+
+    /// What everybody who ever was in it used.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let accounting = self.accounting().ok()?;
+        let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+        // SAFETY: the structure is the one that belongs to the class.
+        unsafe { self.query(JobObjectExtendedLimitInformation, &raw mut limits) }.ok()?;
+        let time = |count: i64| ticks(u64::try_from(count).unwrap_or_default());
+        Some(Usage {
+            cpu_user: time(accounting.TotalUserTime),
+            cpu_system: time(accounting.TotalKernelTime),
+            max_rss_bytes: limits.PeakProcessMemoryUsed as u64,
+        })
+    }
+
+    fn accounting(&self) -> io::Result<JOBOBJECT_BASIC_ACCOUNTING_INFORMATION> {
+        let mut accounting = JOBOBJECT_BASIC_ACCOUNTING_INFORMATION::default();
+        // SAFETY: the structure is the one that belongs to the class.
+        unsafe { self.query(JobObjectBasicAccountingInformation, &raw mut accounting) }?;
+        Ok(accounting)
+    }
+
+    /// Callers pass a structure that belongs to the class.
+    unsafe fn query<T>(&self, class: JOBOBJECTINFOCLASS, into: *mut T) -> io::Result<()> {
+        // SAFETY: the handle is ours and open; the size is that of the structure.
+        checked(unsafe {
+            QueryInformationJobObject(
+                self.handle.as_raw_handle(),
+                class,
+                into.cast::<c_void>(),
+                size::<T>(),
+                std::ptr::null_mut(),
+            )
+        })
+    }
+}
+
+impl AsHandle for Job {
+    fn as_handle(&self) -> BorrowedHandle<'_> {
+        self.handle.as_handle()
+    }
+}
+
+fn size<T>() -> u32 {
+    u32::try_from(size_of::<T>()).expect("structures are small")
+}

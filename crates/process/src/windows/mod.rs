@@ -1,0 +1,43 @@
+//! Everything that asks Windows: the same items as `unix`. Why it is done this way: `docs/design/windows.md`.
+
+mod assist;
+mod command_line;
+mod control;
+mod environment;
+mod find;
+mod handle;
+mod helper;
+mod job;
+mod launch;
+mod pipe;
+mod pseudo_console;
+mod shim;
+mod spawn;
+mod start;
+mod watch;
+
+pub(crate) use assist::supervise;
+pub(crate) use control::Control;
+pub(crate) use helper::{Helper, Streams};
+pub(crate) use pipe::{Feeder, Reader};
+pub(crate) use start::start;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::Status;
+
+/// The running program. Windows does not let its file be replaced while it runs, only renamed.
+pub(crate) fn this_executable() -> PathBuf {
+    std::env::current_exe().unwrap_or_default()
+}
+
+/// Containers have Linux inside, whatever the machine around them is.
+pub(crate) fn init() -> ExitCode {
+    crate::refuse_init()
+}
+
+/// An exit code as Windows has it; codes of crashes are negative then, as everywhere else.
+fn status(code: u32) -> Status {
+    Status::Code(code.cast_signed())
+}

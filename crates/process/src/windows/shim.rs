@@ -1,0 +1,205 @@
+//! The small `.cmd` files that npm and its kin put into `PATH`: what they start is read from them, so that no shell
+//! stands between us and it. Whatever is not understood is left to `cmd.exe`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::environment::Variables;
+use super::find::find;
+
+/// The most bytes of a shim; they are some hundred long.
+const LONGEST: u64 = 16 * 1024;
+
+/// What a shim starts: a program, and the arguments before those it is given.
+#[derive(Debug, PartialEq)]
+pub(super) struct Target {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
+}
+
+/// What the shim at `path` starts, if it is one.
+pub(super) fn target(path: &Path, env: &Variables, cwd: &Path) -> Option<Target> {
+    if path.metadata().ok()?.len() > LONGEST {
+        return None;
+    }
+    let text = std::fs::read_to_string(path).ok()?;
+    let folder = path.parent()?;
+    let starts: Vec<Vec<String>> = text.lines().filter_map(start).collect();
+    // Two lines: one for the interpreter beside the shim, one for that of `PATH`.
+    starts.iter().find_map(|words| resolve(words, &text, folder, env, cwd))
+}
+
+/// The words of a line that passes all arguments on, without them.
+fn start(line: &str) -> Option<Vec<String>> {
+    let line = line.trim().strip_suffix("%*")?;
+    let command = line.rsplit('&').next()?.trim().trim_start_matches('@');
+    words(command)
+}
+
+/// The words of a command; `None` if a shell has more to do than to split it.
+fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = command.trim_start();
+    while !rest.is_empty() {
+        let (word, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        if word.contains(['^', '|', '<', '>', '(', ')', '"']) || word.is_empty() {
+            return None;
+        }
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    Some(words)
+}
+
+fn resolve(
+    words: &[String],
+    text: &str,
+    folder: &Path,
+    env: &Variables,
+    cwd: &Path,
+) -> Option<Target> {
+    let (program, args) = words.split_first()?;
+    let program = if program == "%_prog%" {
+        let beside = folder.join("node.exe");
+        if text.contains(r#"SET "_prog=%dp0%\node.exe""#) && beside.is_file() {
+            beside
+        } else {
+            find(OsStr::new(interpreter(text)?), env, cwd).ok()?
+        }
+    } else {
+        find(&expanded(program, folder)?, env, cwd).ok()?
+    };
+    // An interpreter that is a script itself would need the shell after all.
+    let extension = program.extension()?.to_str()?.to_ascii_lowercase();
+    let args: Option<Vec<OsString>> = args.iter().map(|word| expanded(word, folder)).collect();
+    (extension == "exe").then_some(Target {
+        program,
+        args: args?,
+    })
+}
+
+/// The name of the interpreter that is looked up in `PATH`.
+fn interpreter(text: &str) -> Option<&str> {
+    let values = text.lines().filter_map(|line| {
+        let value = line.trim().strip_prefix(r#"SET "_prog="#)?.strip_suffix('"')?;
+        (!value.contains('%')).then_some(value)
+    });
+    values.last()
+}
+
+/// A word with the folder of the shim in it, which must be there then; `None` if it holds any other variable.
+fn expanded(word: &str, folder: &Path) -> Option<OsString> {
+    let Some(rest) = word.strip_prefix("%dp0%").or_else(|| word.strip_prefix("%~dp0")) else {
+        return (!word.contains('%')).then(|| word.into());
+    };
+    let path = folder.join(rest.trim_start_matches(['\\', '/']));
+    (!rest.contains('%') && path.is_file()).then(|| path.into_os_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const NPM: &str = r#"@ECHO off
+GOTO start
+:find_dp0
+SET dp0=%~dp0
+EXIT /b
+:start
+SETLOCAL
+CALL :find_dp0
+
+IF EXIST "%dp0%\node.exe" (
+  SET "_prog=%dp0%\node.exe"
+) ELSE (
+  SET "_prog=node"
+  SET PATHEXT=%PATHEXT:;.JS;=;%
+)
+
+endLocal & goto #_undefined_# 2>NUL || title %COMSPEC% & "%_prog%" --flag "%dp0%\node_modules\tool\cli.js" %*
+"#;
+
+    const NATIVE: &str = r#"@ECHO off
+SETLOCAL
+CALL :find_dp0
+endLocal & goto #_undefined_# 2>NUL || title %COMSPEC% & "%dp0%\node_modules\tool\tool.exe"   %*
+"#;
+
+    const OLD: &str = r#"@IF EXIST "%~dp0\node.exe" (
+  "%~dp0\node.exe"  "%~dp0\node_modules\tool\cli.js" %*
+) ELSE (
+  @SETLOCAL
+  @SET PATHEXT=%PATHEXT:;.JS;=;%
+  node  "%~dp0\node_modules\tool\cli.js" %*
+)"#;
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new(shim: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let tool = folder.path().join(r"node_modules\tool");
+            fs::create_dir_all(&tool).unwrap();
+            fs::create_dir(folder.path().join("bin")).unwrap();
+            for file in [r"node_modules\tool\cli.js", r"node_modules\tool\tool.exe", r"bin\node.exe"] {
+                fs::write(folder.path().join(file), "").unwrap();
+            }
+            fs::write(folder.path().join("tool.cmd"), shim).unwrap();
+            Self(folder)
+        }
+
+        /// Program and arguments, relative to the folder.
+        fn target(&self) -> Option<(PathBuf, Vec<OsString>)> {
+            let at = self.0.path();
+            let env = Variables::new([("PATH".into(), at.join("bin").into())]);
+            let target = target(&at.join("tool.cmd"), &env, at)?;
+            let short = |path: &Path| path.strip_prefix(at).unwrap_or(path).to_owned();
+            let args = target.args.iter().map(|arg| short(Path::new(arg)).into());
+            Some((short(&target.program), args.collect()))
+        }
+    }
+
+    #[test]
+    fn the_shims_of_npm_are_seen_through() {
+        let script = OsString::from(r"node_modules\tool\cli.js");
+        let folder = Folder::new(NPM);
+        let args = vec!["--flag".into(), script.clone()];
+        assert_eq!(folder.target(), Some((r"bin\node.exe".into(), args.clone())));
+        fs::write(folder.0.path().join("node.exe"), "").unwrap();
+        assert_eq!(folder.target(), Some(("node.exe".into(), args)));
+
+        let folder = Folder::new(OLD);
+        assert_eq!(folder.target(), Some((r"bin\node.exe".into(), vec![script.clone()])));
+        fs::write(folder.0.path().join("node.exe"), "").unwrap();
+        assert_eq!(folder.target(), Some(("node.exe".into(), vec![script])));
+
+        let native = Folder::new(NATIVE).target();
+        assert_eq!(native, Some((r"node_modules\tool\tool.exe".into(), vec![])));
+    }
+
+    #[test]
+    fn any_other_script_is_left_to_the_shell() {
+        for script in [
+            "@echo off\r\necho %*\r\n",
+            "@echo hello\r\n",
+            "@\"%OTHER%\\x.exe\" %*\r\n",
+            "@\"%~dp0\\missing.exe\" %*\r\n",
+            "@node \"%~dp0\\%1.js\" %*\r\n",
+            "@node x > log.txt %*\r\n",
+            "",
+        ] {
+            assert_eq!(Folder::new(script).target(), None, "{script}");
+        }
+    }
+
+    #[test]
+    fn an_interpreter_that_is_not_there_is_left_to_the_shell() {
+        let folder = Folder::new(NPM);
+        fs::remove_file(folder.0.path().join(r"bin\node.exe")).unwrap();
+        assert_eq!(folder.target(), None);
+    }
+}
