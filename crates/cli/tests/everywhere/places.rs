@@ -82,6 +82,22 @@ fn a_test_case_with_line_ends_of_windows_is_read() {
     assert_eq!(prompt, "first\nsecond\n", "YAML has line ends of its own");
 }
 
+/// The test case that `docs/platforms.md` shows.
+#[test]
+fn the_test_case_of_the_docs_runs() {
+    let page = include_str!("../../../../docs/platforms.md").replace("\r\n", "\n");
+    let (_, rest) = page.split_once("```yaml testcase\n").unwrap();
+    let (yaml, _) = rest.split_once("```").unwrap();
+    let context = context();
+    install_agent(&context, &[write("greeting.txt", "hello\n")]);
+    fs_err::create_dir(context.root().join("cases/repo")).unwrap();
+    fs_err::write(context.root().join("cases/repo/readme.txt"), "x\n").unwrap();
+    let path = context.testcase(yaml);
+    let output = context.proctor(["run", "-c", path.as_str()]).run();
+    output.assert_code(0);
+    assert_eq!(context.record()["status"], "passed");
+}
+
 /// Nothing of the user's leaks in, and programs find where to put their files.
 #[test]
 fn an_agent_has_a_home_of_its_own() {
