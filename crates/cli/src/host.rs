@@ -1,29 +1,36 @@
 //! Looks at the machine and the environment, once, at the start.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8PathBuf;
 use proctor_harness::host::Host;
 use proctor_process::Supervisor;
 
+use crate::platform;
+
 /// The machine and the user.
 pub fn host() -> std::io::Result<Host> {
-    let env: std::collections::BTreeMap<String, String> = std::env::vars_os()
+    let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .map(|(name, value)| (platform::variable_name(name), value))
         .collect();
-    let path = |name: &str| {
-        env.get(name)
-            .filter(|value| value.starts_with('/'))
+    let folder = |names: &[&str]| {
+        let values = names.iter().filter_map(|name| env.get(*name));
+        values
             .map(Utf8PathBuf::from)
+            .find(|path| path.is_absolute())
     };
-    let home = path("HOME");
-    let cache = path("XDG_CACHE_HOME").or_else(|| Some(home.as_ref()?.join(".cache")));
+    let home = folder(platform::HOME);
+    let cache = folder(platform::CACHE).or_else(|| home.as_deref().map(platform::usual_cache));
     let cwd = Utf8PathBuf::try_from(std::env::current_dir()?)
         .map_err(camino::FromPathBufError::into_io_error)?;
+    let ids = platform::ids();
     Ok(Host {
-        temp: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
+        temp: folder(platform::TEMP).unwrap_or_else(|| platform::usual_temp(home.as_deref())),
         cache: cache.map(|cache| cache.join("proctor")),
-        is_root: ids().0 == 0,
-        ids: ids(),
-        name: machine(),
+        is_root: ids.0 == 0,
+        ids,
+        name: platform::machine(&env),
         binary: Utf8PathBuf::try_from(std::env::current_exe()?)
             .map_err(camino::FromPathBufError::into_io_error)?,
         supervisor: Supervisor::this_executable(),
@@ -31,18 +38,4 @@ pub fn host() -> std::io::Result<Host> {
         cwd,
         env,
     })
-}
-
-/// Our user and group.
-fn ids() -> (u32, u32) {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").map_or((u32::MAX, u32::MAX), |process| {
-        (process.uid(), process.gid())
-    })
-}
-
-/// The name of the machine.
-fn machine() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned())
 }

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod error;
 mod host;
+mod platform;
 mod ui;
 
 use std::process::ExitCode;

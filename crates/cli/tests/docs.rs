@@ -1,6 +1,8 @@
 //! What the README, `docs/` and `examples/` say is true: their YAML is valid, their commands exist,
-//! their links lead somewhere, and the tests they name are there.
+//! their links lead somewhere, and the tests they name are there. The examples
+//! speak `sh`, and what they say is the same everywhere.
 
+#![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

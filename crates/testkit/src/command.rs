@@ -1,13 +1,13 @@
 //! Runs a program as a user would, in the environment of a test context.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
 use fs_err::File;
-use rustix::process::{Pid, Signal, kill_process};
+
+use crate::platform;
 
 /// How long a program may run before a test gives up on it.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -109,6 +109,7 @@ impl Program {
             Stdio::from(file.expect("a file for output").into_file())
         };
         self.command.stdout(file("stdout")).stderr(file("stderr"));
+        platform::prepare(&mut self.command);
         let child = self.command.spawn();
         let child =
             child.unwrap_or_else(|error| panic!("cannot start {:?}: {error}", self.command));
@@ -121,14 +122,22 @@ impl Program {
 }
 
 impl Running {
-    /// Its process id.
-    pub fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
+    /// The process.
+    #[cfg(unix)]
+    pub(crate) fn child(&self) -> &Child {
+        &self.child
     }
 
-    /// Sends it a signal.
-    pub fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("a child that was not waited for takes signals");
+    /// Asks it to stop, as Ctrl-C does, or Ctrl-Break on Windows.
+    pub fn interrupt(&self) {
+        platform::interrupt(&self.child).expect("a child that was not waited for can be asked");
+    }
+
+    /// Ends it at once, without a chance to tidy up.
+    pub fn kill(&mut self) {
+        self.child
+            .kill()
+            .expect("a child that was not waited for can be killed");
     }
 
     /// Whether it has not ended yet.
@@ -153,7 +162,7 @@ impl Running {
             if let Some(status) = self.status() {
                 return Output {
                     code: status.code(),
-                    signal: status.signal(),
+                    signal: platform::signal_of(status),
                     stdout: self.stdout_so_far(),
                     stderr: self.stderr_so_far(),
                 };

@@ -1,6 +1,7 @@
 //! A directory in which one end-to-end test runs, and the environment that goes with it.
 
 use std::cell::Cell;
+use std::env::consts::EXE_SUFFIX;
 use std::process::{Command, Stdio};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -9,10 +10,8 @@ use tempfile::TempDir;
 
 use crate::command::Program;
 use crate::fake::FakeScript;
+use crate::platform;
 use crate::repo::Repo;
-
-/// Where `git` and `sh` are. Not `/usr/local/bin`: a real agent CLI may lie there.
-pub(crate) const SYSTEM_PATH: &str = "/usr/bin:/bin";
 
 /// Everything one end-to-end test needs, gone when it is dropped.
 ///
@@ -30,20 +29,28 @@ pub struct TestContext {
 impl TestContext {
     /// A context for this binary: pass `env!("CARGO_BIN_EXE_proctor")`.
     pub fn new(proctor: &str) -> Self {
+        Self::named(proctor, "proctor-test-")
+    }
+
+    /// The same in a directory whose name starts with this text, which may be as odd as the file
+    /// system allows.
+    pub fn named(proctor: &str, prefix: &str) -> Self {
         let dir = tempfile::Builder::new()
-            .prefix("proctor-test-")
+            .prefix(prefix)
             .tempdir()
             .expect("a temporary directory");
-        let root = dir.path().canonicalize().expect("the directory just made");
+        let root = platform::true_name(dir.path()).expect("the directory just made");
         let root = Utf8PathBuf::from_path_buf(root).expect("a temporary directory in UTF-8");
         for name in ["home", "bin", "cases", "tmp", "cache", "output"] {
             fs_err::create_dir(root.join(name)).expect("a directory of the context");
         }
         let repo = Repo::init(&root.join("repo"));
+        // With its drive, where there are drives.
+        let proctor = camino::absolute_utf8(proctor).expect("a path");
         Self {
             _dir: dir,
             repo,
-            proctor: proctor.into(),
+            proctor,
             programs: Cell::new(0),
             root,
         }
@@ -93,11 +100,15 @@ impl TestContext {
             .current_dir(&self.root)
             .stdin(Stdio::null())
             .env_clear()
-            .env("HOME", self.home())
-            .env("PATH", format!("{}:{SYSTEM_PATH}", self.bin()))
-            .env("TMPDIR", self.root.join("tmp"))
-            .env("XDG_CACHE_HOME", self.root.join("cache"));
+            .envs(platform::user_env(&self.root))
+            .env("PATH", self.path());
         Program::new(command, self.root.join(format!("output/{serial}")))
+    }
+
+    /// The PATH of the context's programs: its own agents, then what the system has.
+    fn path(&self) -> String {
+        let (own, system) = (self.bin(), platform::system_path());
+        format!("{own}{}{system}", platform::PATH_SEPARATOR)
     }
 
     /// Writes `cases/testcase.yaml` and returns its path.
@@ -113,7 +124,7 @@ impl TestContext {
         if let Err(error) = FakeScript::parse(script.clone()) {
             panic!("the script of {name}: {error}");
         }
-        let program = self.bin().join(name);
+        let program = self.bin().join(format!("{name}{EXE_SUFFIX}"));
         if !program.exists() {
             place(&self.fake_agent(), &program);
         }
@@ -122,8 +133,10 @@ impl TestContext {
         program
     }
 
-    fn fake_agent(&self) -> Utf8PathBuf {
-        let path = self.proctor.with_file_name("fake-agent");
+    pub(crate) fn fake_agent(&self) -> Utf8PathBuf {
+        let path = self
+            .proctor
+            .with_file_name(format!("fake-agent{EXE_SUFFIX}"));
         assert!(
             path.is_file(),
             "no fake agent at {path}: build it with `cargo build --workspace --bins`"
@@ -134,7 +147,7 @@ impl TestContext {
 
 /// Links a program, or copies it where links do not reach. A link is better: a copy that some
 /// other thread still has open for writing cannot be executed.
-fn place(program: &Utf8Path, at: &Utf8Path) {
+pub(crate) fn place(program: &Utf8Path, at: &Utf8Path) {
     if fs_err::hard_link(program, at).is_err() {
         fs_err::copy(program, at).expect("a copy of the program");
     }

@@ -1,12 +1,11 @@
 //! Waits for what should come and finds what should be gone.
 
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::context::TestContext;
+use crate::platform;
 
 /// How long a process that was killed may take to vanish.
 const VANISH: Duration = Duration::from_secs(1);
@@ -24,36 +23,10 @@ pub fn wait_until(deadline: Duration, what: &str, mut f: impl FnMut() -> bool) {
     }
 }
 
-/// The living processes, this one excepted, that have `needle` in their command line, environment,
-/// program or working directory, as "pid: command line".
+/// The living processes, this one excepted, that have `needle` in their command line or program, and
+/// where the system tells it in their environment or working directory, as "pid: command line".
 pub fn processes_with(needle: &str) -> Vec<String> {
-    let own = std::process::id().to_string();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let found = entries.filter_map(|entry| {
-        let pid = entry.file_name().into_string().ok()?;
-        let is_pid = pid.bytes().all(|digit| digit.is_ascii_digit());
-        (is_pid && pid != own && mentions(&entry.path(), needle))
-            .then(|| format!("{pid}: {}", command_line(&entry.path())))
-    });
-    found.collect()
-}
-
-fn mentions(process: &Path, needle: &str) -> bool {
-    let in_file = ["cmdline", "environ"].iter().any(|name| {
-        let bytes = fs::read(process.join(name)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).contains(needle)
-    });
-    // A process that ended but was not waited for has neither.
-    in_file
-        || ["exe", "cwd"].iter().any(|name| {
-            let target = fs::read_link(process.join(name)).unwrap_or_default();
-            target.to_string_lossy().contains(needle)
-        })
-}
-
-fn command_line(process: &Path) -> String {
-    let bytes = fs::read(process.join("cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).replace('\0', " ")
+    platform::processes_with(needle)
 }
 
 impl TestContext {

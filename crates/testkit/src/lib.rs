@@ -11,28 +11,50 @@
 mod artifacts;
 mod command;
 mod context;
-mod docker;
 pub mod fake;
-mod kills;
 mod leftovers;
 pub mod llm;
-pub mod odd;
-mod real_agent;
-mod real_cli;
-mod real_pip;
+mod platform;
 mod repo;
+#[cfg(windows)]
+mod shim;
+
+// Engines, clusters, real CLIs and odd files are driven by shell scripts, modes and signals.
+#[cfg(unix)]
+mod docker;
+#[cfg(unix)]
+mod kills;
+#[cfg(unix)]
+pub mod odd;
+#[cfg(unix)]
+mod real_agent;
+#[cfg(unix)]
+mod real_cli;
+#[cfg(unix)]
+mod real_pip;
+#[cfg(unix)]
 mod runners;
+#[cfg(unix)]
 mod slurm;
+#[cfg(unix)]
 mod terminal;
 
 pub use command::{Output, Program, Running};
 pub use context::TestContext;
-pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
-pub use kills::{Kills, Start};
 pub use leftovers::{files_with, processes_with, wait_until};
-pub use real_cli::RealCli;
-pub use real_pip::PipCli;
 pub use repo::Repo;
+
+#[cfg(unix)]
+pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
+#[cfg(unix)]
+pub use kills::{Kills, Start};
+#[cfg(unix)]
+pub use real_cli::RealCli;
+#[cfg(unix)]
+pub use real_pip::PipCli;
+#[cfg(unix)]
 pub use runners::{program, test_runner};
+#[cfg(unix)]
 pub use slurm::Cluster;
+#[cfg(unix)]
 pub use terminal::Terminal;

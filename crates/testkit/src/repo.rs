@@ -5,7 +5,7 @@ use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::context::SYSTEM_PATH;
+use crate::platform;
 
 /// All commits are made at this time, so that their ids only depend on their contents.
 const DATE: &str = "2024-01-01T00:00:00Z";
@@ -72,8 +72,8 @@ impl Repo {
             .current_dir(&self.path)
             .stdin(file)
             .env_clear()
-            .env("PATH", SYSTEM_PATH)
-            .env("HOME", "/nonexistent")
+            .envs(platform::nobodys_env())
+            .env("PATH", platform::system_path())
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .envs([
                 ("GIT_AUTHOR_NAME", "Fixture"),

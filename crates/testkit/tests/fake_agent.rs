@@ -4,10 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use proctor_testkit::{Output, TestContext, processes_with, wait_until};
+use proctor_testkit::{Output, TestContext, processes_with};
 use serde_json::{Value, json};
-
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn context() -> TestContext {
     // The fake agent lies beside itself, so it also does for the binary under test.
@@ -72,10 +70,46 @@ fn it_ends_as_the_script_says() {
         play(&ctx, &json!([{"exit": 3}, {"line": "never"}])).code,
         Some(3)
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_end_it_as_the_script_says() {
+    let ctx = context();
     assert_eq!(play(&ctx, &json!([{"kill_self": "KILL"}])).signal, Some(9));
     assert_eq!(play(&ctx, &json!([{"kill_self": "SEGV"}])).signal, Some(11));
+    assert_eq!(play(&ctx, &json!(["crash"])).signal, Some(11));
     let survivor = json!(["ignore_term", {"kill_self": "TERM"}]);
     assert_eq!(play(&ctx, &survivor).code, Some(96));
+}
+
+/// Whoever waits for it sees the code of an access violation.
+#[cfg(windows)]
+#[test]
+fn a_crash_has_the_code_of_the_system() {
+    let code = play(&context(), &json!(["crash"])).code;
+    assert_eq!(code, Some(0xC000_0005_u32.cast_signed()));
+}
+
+/// A script that cannot be played here is refused by name, not played in part.
+#[cfg(windows)]
+#[test]
+fn steps_of_unix_are_refused_by_name() {
+    use proctor_testkit::fake::FakeScript;
+    for (step, name) in [
+        (json!({"kill_self": "TERM"}), "kill_self"),
+        (json!("setsid"), "setsid"),
+        (
+            json!({"spawn_child": {"sleep_s": 1, "setsid": true}}),
+            "setsid",
+        ),
+    ] {
+        let refusal = FakeScript::parse(json!([{"line": "first"}, step])).unwrap_err();
+        assert!(
+            refusal.starts_with("entry 1: ") && refusal.contains(name),
+            "{refusal}"
+        );
+    }
 }
 
 #[test]
@@ -100,12 +134,15 @@ fn a_bad_script_is_refused_with_a_reason() {
 
 #[test]
 fn a_step_that_fails_is_told() {
-    let output = play(&context(), &json!([{"run": {"argv": ["false"]}}]));
+    let output = play(
+        &context(),
+        &json!([{"run": {"argv": ["git", "no-such-command"]}}]),
+    );
     assert!(output.assert_code(96).stderr.contains("Run"));
 }
 
 #[test]
-fn a_script_is_found_by_flag_by_variable_and_on_the_path() {
+fn a_script_is_found_by_flag_and_by_variable() {
     let ctx = context();
     let agent = ctx.install_fake("agent", &json!([{"line": "beside"}]));
     let other = ctx.root().join("other.json");
@@ -115,6 +152,15 @@ fn a_script_is_found_by_flag_by_variable_and_on_the_path() {
         .program(&agent, [])
         .env("FAKE_AGENT_SCRIPT", &other)
         .run();
+    let said = [by_flag, by_variable].map(|output| output.stdout);
+    assert_eq!(said, ["\"other\"\n", "\"other\"\n"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_script_is_found_by_the_name_that_a_shell_called() {
+    let ctx = context();
+    let agent = ctx.install_fake("agent", &json!([{"line": "beside"}]));
     let on_path = ctx.program("/bin/sh".into(), ["-c", "agent"]).run();
     let link = ctx.root().join("bin/claude");
     std::os::unix::fs::symlink(&agent, &link).unwrap();
@@ -126,11 +172,8 @@ fn a_script_is_found_by_flag_by_variable_and_on_the_path() {
     let by_link = ctx
         .program("/bin/sh".into(), ["-c", "env -i bin/claude"])
         .run();
-    let said = [by_flag, by_variable, on_path, by_link].map(|output| output.stdout);
-    assert_eq!(
-        said,
-        ["\"other\"\n", "\"other\"\n", "\"beside\"\n", "\"link\"\n"]
-    );
+    let said = [on_path, by_link].map(|output| output.stdout);
+    assert_eq!(said, ["\"beside\"\n", "\"link\"\n"]);
 }
 
 #[test]
@@ -163,7 +206,8 @@ fn it_saves_what_it_was_given() {
     assert!(read("argv.json").ends_with(r#","-p","x y"]"#));
     let env: Value = serde_json::from_str(&read("env.json")).unwrap();
     assert_eq!(env["GREETING"], "hello");
-    assert_eq!(env["HOME"], ctx.home().as_str());
+    let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    assert_eq!(env[home], ctx.home().as_str());
 }
 
 #[test]
@@ -203,10 +247,11 @@ fn files_are_written_appended_deleted_emitted_and_committed() {
 
 #[test]
 fn a_child_outlives_its_agent_and_is_found_by_its_marker() {
+    let setsid = cfg!(unix);
     for extra in [
         json!({}),
-        json!({"setsid": true, "clear_env": true}),
-        json!({"double_fork": true, "setsid": true, "ignore_term": true}),
+        json!({"setsid": setsid, "clear_env": true}),
+        json!({"double_fork": true, "setsid": setsid, "ignore_term": true}),
     ] {
         let ctx = context();
         let marker = format!("marker-{}", ctx.root().file_name().unwrap());
@@ -227,6 +272,7 @@ fn a_child_outlives_its_agent_and_is_found_by_its_marker() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn held_output_stays_open_after_the_agent_ended() {
     let ctx = context();
@@ -241,13 +287,15 @@ fn held_output_stays_open_after_the_agent_ended() {
     ctx.assert_nothing_left("");
 }
 
+#[cfg(unix)]
 #[test]
 fn an_agent_deaf_to_sigterm_has_to_be_killed() {
     let ctx = context();
     let script = json!(["ignore_term", {"line": "ready"}, {"sleep_ms": 60_000}]);
     let agent = ctx.install_fake("agent", &script);
     let mut running = ctx.program(&agent, []).spawn();
-    wait_until(DEADLINE, "it is ready", || {
+    let deadline = Duration::from_secs(20);
+    proctor_testkit::wait_until(deadline, "it is ready", || {
         running.stdout_so_far().contains("ready")
     });
     running.signal(rustix::process::Signal::TERM);
@@ -261,7 +309,19 @@ fn an_agent_deaf_to_sigterm_has_to_be_killed() {
 fn end(processes: &[String]) {
     for process in processes {
         let (pid, _) = process.split_once(':').unwrap();
-        let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        kill(pid);
     }
+}
+
+#[cfg(unix)]
+fn kill(pid: &str) {
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[cfg(windows)]
+fn kill(pid: &str) {
+    let mut taskkill = std::process::Command::new("taskkill");
+    let done = taskkill.args(["/f", "/pid", pid]).status().unwrap();
+    assert!(done.success());
 }

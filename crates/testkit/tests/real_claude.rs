@@ -1,5 +1,6 @@
-//! The real Claude Code against the scripted model, where it is installed.
+//! The real Claude Code against the scripted model, where it is installed. A shell script keeps it on loopback.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use super::run::{DEFAULT_WORKSPACE_DIR, until_done};
 use crate::{
     args::EvalArgs,
     error::{CliError, Exit},
-    host, ui,
+    host, platform, ui,
 };
 
 pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
@@ -75,6 +75,6 @@ fn place(task: &Task, host: &Host, settings: &Settings) -> Result<Utf8PathBuf, C
 fn is_in(folder: &Utf8Path, other: &Utf8Path) -> bool {
     let there = folder
         .ancestors()
-        .find_map(|path| path.canonicalize_utf8().ok());
+        .find_map(|path| platform::true_name(path).ok());
     there.is_some_and(|there| there.starts_with(other))
 }

@@ -4,11 +4,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io::Write as _,
-    os::unix::fs::PermissionsExt,
 };
 
 use camino::Utf8PathBuf;
-use fs_err::{self as fs, os::unix::fs::OpenOptionsExt as _};
+use fs_err as fs;
 
 use proctor_gateway::Setting;
 use proctor_harness::{
@@ -19,11 +18,13 @@ use proctor_harness::{
 };
 use serde_json::json;
 
-use super::{models, run::StopSignals};
+use super::models;
 use crate::{
     args::{GatewayArgs, RuleArgs},
     error::{CliError, Exit},
-    host, ui,
+    host,
+    platform::{StopSignals, private_file},
+    ui,
 };
 
 pub fn gateway(args: &GatewayArgs) -> Result<Exit, CliError> {
@@ -117,11 +118,7 @@ struct KeysFile(Utf8PathBuf);
 
 impl KeysFile {
     fn write(path: Utf8PathBuf, running: &AloneGateway) -> std::io::Result<KeysFile> {
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&path)?;
-        // One that was there may have been open to others.
-        fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let mut file = private_file(&path)?;
         let keys: BTreeMap<_, _> = running.keys().collect();
         writeln!(file, "{}", json!({"url": running.url(), "keys": keys}))?;
         Ok(KeysFile(path))

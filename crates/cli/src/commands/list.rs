@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     args::{ListArgs, ListCommand, ListRunsArgs},
     error::{CliError, Exit},
-    host, ui,
+    host, platform, ui,
 };
 
 pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
@@ -29,7 +29,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         Some(dir) => {
             let dir = host.cwd.join(dir);
             // A link such as `latest` is the run that it leads to.
-            vec![dir.canonicalize_utf8().unwrap_or(dir)]
+            vec![platform::true_name(&dir).unwrap_or(dir)]
         }
         None => super::places(&host)?,
     };

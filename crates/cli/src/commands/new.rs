@@ -1,14 +1,12 @@
 //! `proctor task new`: a task to start from. It is valid; `proctor task check` says what is
 //! still to be filled in.
 
-use std::os::unix::fs::PermissionsExt;
-
 use fs_err as fs;
 
 use crate::{
     args::{NewArgs, NewKind},
     error::{CliError, Exit},
-    ui,
+    platform, ui,
 };
 
 /// A file of a template: where it goes, and its text.
@@ -85,7 +83,7 @@ pub fn new(args: &NewArgs) -> Result<Exit, CliError> {
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
         fs::write(&path, text.replace("@NAME@", name))?;
         if path.extension() == Some("sh") {
-            fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+            platform::make_executable(&path)?;
         }
     }
     ui::print(&format!(

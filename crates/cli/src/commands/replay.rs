@@ -12,11 +12,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::store::{EVENTS_FILE, Event, Tail};
 use tokio::sync::Notify;
 
-use super::run::StopSignals;
 use crate::{
     args::ReplayArgs,
     error::{CliError, Exit},
-    host, ui,
+    host,
+    platform::StopSignals,
+    ui,
 };
 
 pub fn replay(args: &ReplayArgs) -> Result<Exit, CliError> {

@@ -11,13 +11,14 @@ use proctor_harness::{
     runner::{Run, Workspaces},
     task::find,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Progress, RunArgs, SuiteArgs},
     error::{CliError, Exit},
-    host, ui,
+    host,
+    platform::{StopSignals, can_draw},
+    ui,
 };
 
 /// Where runs go when nobody says where.
@@ -91,8 +92,8 @@ pub(super) fn progress(
     cancel: &CancellationToken,
 ) -> Result<ui::Progress, CliError> {
     let progress = ui::Progress::new(args.progress, host);
-    let is_smart =
-        !host.env.contains_key("CI") && host.env.get("TERM").is_some_and(|term| term != "dumb");
+    let term = host.env.get("TERM").map(String::as_str);
+    let is_smart = !host.env.contains_key("CI") && can_draw(term);
     let is_usual = trials > 1 && is_smart && args.progress == Progress::Auto && !args.view.no_tui;
     if !args.view.tui && !is_usual {
         return Ok(progress);
@@ -152,30 +153,4 @@ pub(super) fn until_stopped<T, E: Into<CliError>>(
     });
     progress.finish();
     done
-}
-
-/// The signals that ask us to stop.
-pub(super) struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl StopSignals {
-    pub(super) fn listen() -> std::io::Result<StopSignals> {
-        Ok(StopSignals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Wait for one of them.
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
-    }
 }

@@ -10,10 +10,10 @@ use proctor_harness::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::run::StopSignals;
 use crate::{
     args::SdkServerArgs,
     error::{CliError, Exit},
+    platform::StopSignals,
     ui,
 };
 

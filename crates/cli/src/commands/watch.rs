@@ -7,11 +7,12 @@ use proctor_harness::{
     watch::{RunWatch, TrialState},
 };
 
-use super::run::StopSignals;
 use crate::{
     args::WatchArgs,
     error::{CliError, Exit},
-    host, ui,
+    host,
+    platform::StopSignals,
+    ui,
 };
 
 const LOOK: Duration = Duration::from_millis(250);

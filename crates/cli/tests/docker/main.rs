@@ -1,5 +1,7 @@
-//! Tests of the Docker sandbox against a real engine, with the real binary as first process of every container.
+//! Tests of the Docker sandbox against a real engine, with the real binary as first process of every container,
+//! which is a program of Linux.
 
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

@@ -1,6 +1,8 @@
 //! End-to-end tests of the `proctor` binary, one program for all of them. Agents are fakes that
-//! play a script, or real CLIs in the `real_*` files.
+//! play a script, or real CLIs in the `real_*` files. They speak `sh`, send signals and look into `/proc`:
+//! what every system has is told in `everywhere`.
 
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

@@ -10,12 +10,15 @@
 
 mod play;
 
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::platform;
 
 /// The exit code of a script that cannot be played.
 pub const BAD_SCRIPT: u8 = 97;
@@ -71,11 +74,13 @@ pub enum Step {
     SleepMs(u64),
     /// Exits with this code.
     Exit(u8),
-    /// Sends itself a signal, and exits with 96 if that did not end it.
+    /// Dies as a program that used memory that is not its own: SIGSEGV, or an access violation.
+    Crash,
+    /// Sends itself a signal, and exits with 96 if that did not end it. Windows has ABRT only.
     KillSelf(SignalName),
-    /// Ignores SIGTERM from now on.
+    /// Ignores from now on that it is asked to end: SIGTERM, or Ctrl-Break.
     IgnoreTerm,
-    /// Becomes the leader of a session of its own, if it leads no group yet.
+    /// Becomes the leader of a session of its own, if it leads no group yet. Unix only.
     Setsid,
     /// Starts a child that does nothing but keep stdout and stderr open for so many seconds.
     HoldStdout {
@@ -201,7 +206,7 @@ pub struct TextFile {
 pub struct Child {
     /// How long, in seconds.
     pub sleep_s: u64,
-    /// In a session of its own.
+    /// In a session of its own. Unix only.
     #[serde(default)]
     pub setsid: bool,
     /// Through another child that exits at once, so that nobody it knows waits for it.
@@ -210,7 +215,7 @@ pub struct Child {
     /// With an empty environment.
     #[serde(default)]
     pub clear_env: bool,
-    /// Deaf to SIGTERM.
+    /// Deaf to being asked to end.
     #[serde(default)]
     pub ignore_term: bool,
     /// An argument by which tests find it.
@@ -305,6 +310,9 @@ fn read<T: serde::de::DeserializeOwned>(entry: Value) -> Result<T, String> {
 /// What the types of the steps cannot say.
 fn check(steps: &[Step]) -> Result<(), String> {
     for step in steps {
+        if let Some(why) = platform::refusal(step) {
+            return Err(why.to_owned());
+        }
         match step {
             Step::Print(print) => drop(print.bytes()?),
             Step::Run { argv } if argv.is_empty() => return Err("run needs a program".to_owned()),
@@ -346,7 +354,7 @@ fn steps(args: &[OsString]) -> Result<Vec<Step>, String> {
     Ok(FakeScript::parse(json).map_err(in_file)?.steps_for(args))
 }
 
-/// The script that no argument names.
+/// The script that no argument names. An extension such as `.exe` is no part of a program's name.
 fn script_path() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("FAKE_AGENT_SCRIPT") {
         return Ok(path.into());
@@ -355,9 +363,9 @@ fn script_path() -> Result<PathBuf, String> {
     let candidates: Vec<PathBuf> = places_of(Path::new(&called))
         .into_iter()
         .map(|program| {
-            let mut script = program.into_os_string();
-            script.push(".script.json");
-            script.into()
+            let name = program.file_name().unwrap_or_default().to_string_lossy();
+            let name = name.strip_suffix(EXE_SUFFIX).unwrap_or(&name);
+            program.with_file_name(format!("{name}.script.json"))
         })
         .collect();
     let found = candidates.iter().find(|path| path.is_file()).cloned();

@@ -8,9 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Signal, getpid, kill_process, setsid};
-
-use super::{Child, FAILED_STEP, Print, STEPS_FLAG, SignalName, Step, Stream, TextFile};
+use super::{Child, FAILED_STEP, Print, STEPS_FLAG, Step, Stream, TextFile};
+use crate::platform;
 
 /// The size of one write of a flood.
 const FLOOD_WRITE: usize = 64 * 1024;
@@ -75,10 +74,10 @@ fn play_one(step: &Step) -> Result<Flow, String> {
             thread::sleep(Duration::from_millis(*time));
             Ok(())
         }
-        Step::KillSelf(signal) => kill_self(*signal),
-        Step::IgnoreTerm => ignore_term(),
-        // A group leader may not start a session; it already is what the step wants.
-        Step::Setsid => setsid().map(drop).or(Ok(())),
+        Step::Crash => platform::crash(),
+        Step::KillSelf(signal) => platform::kill_self(*signal),
+        Step::IgnoreTerm => platform::ignore_term(),
+        Step::Setsid => platform::start_session(),
         Step::HoldStdout { seconds } => hold_stdout(*seconds),
         Step::SpawnChild(child) => spawn_child(child),
         Step::WriteFile(file) => write_file(file),
@@ -134,33 +133,6 @@ fn split_utf8(text: &str, pause_ms: u64) -> io::Result<()> {
     write_to(Stream::Stdout, before)?;
     thread::sleep(Duration::from_millis(pause_ms));
     write_to(Stream::Stdout, after)
-}
-
-fn kill_self(name: SignalName) -> io::Result<()> {
-    let signal = match name {
-        SignalName::Abrt => Signal::ABORT,
-        SignalName::Hup => Signal::HUP,
-        SignalName::Int => Signal::INT,
-        SignalName::Kill => Signal::KILL,
-        SignalName::Segv => Signal::SEGV,
-        SignalName::Term => Signal::TERM,
-    };
-    // The first SIGSEGV only takes the handler off that Rust installs to notice stack overflows.
-    for _ in 0..2 {
-        kill_process(getpid(), signal)?;
-    }
-    // A signal to oneself arrives before the call returns, unless it is ignored.
-    Err(io::Error::other("the signal did not end the process"))
-}
-
-/// Installs a handler that does nothing. Unlike an ignored signal it is not passed on to children.
-fn ignore_term() -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let _inside = runtime.enter();
-    // The handler stays when its listener is dropped.
-    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map(drop)
 }
 
 /// A command that plays these steps in a process of its own.

@@ -1,0 +1,119 @@
+//! Commands that look at files and at the machine.
+
+use std::env::consts::EXE_SUFFIX;
+
+use camino::Utf8Path;
+use proctor_testkit::TestContext;
+use serde_json::{Value, json};
+
+use crate::support::{context, install_agent, print};
+
+const CASE: &str = "\
+name: Fix the bug
+description: The agent fixes one bug
+repo: ../repo
+agent:
+  type: command
+  config:
+    command: [agent]
+    prompt: Fix it
+evaluaters:
+  - git-diff
+";
+
+/// Mistakes are shown with file, line and caret, also where lines end as on Windows.
+#[test]
+fn validate_shows_where_a_mistake_is() {
+    for yaml in [CASE.to_owned(), CASE.replace('\n', "\r\n")] {
+        let context = context();
+        let path = context.testcase(&yaml);
+        let output = context.proctor(["validate", "-c", path.as_str()]).run();
+        let told = output.assert_code(2).stderr.replace("\r\n", "\n");
+        let expected = [
+            format!("{path}:9:1: unknown key `evaluaters`"),
+            " 9 | evaluaters:\n   | ^^^^^^^^^^\n".to_owned(),
+            "hint: did you mean `evaluators`?".to_owned(),
+        ];
+        for part in expected {
+            assert!(told.contains(&part), "{part}\nis not in\n{told}");
+        }
+        assert!(context.run_dirs().is_empty());
+    }
+}
+
+#[test]
+fn doctor_tells_what_is_installed() {
+    let context = context();
+    let says = |args: Value, text: &str| json!({"when_args": args, "steps": [print(text)]});
+    let claude = json!([
+        says(json!(["--version"]), "2.1.197 (Claude Code)\n"),
+        says(json!(["auth", "status"]), "{\"loggedIn\": true}"),
+    ]);
+    let program = context.install_fake("claude", &claude);
+    let output = context.proctor(["doctor", "--json"]).run();
+    let found: Value = serde_json::from_str(&output.assert_code(0).stdout).unwrap();
+    let found = found.as_array().unwrap();
+    let of = |name: &str| found.iter().find(|it| it["name"] == name).unwrap();
+    assert!(of("git")["version"].is_string(), "{found:#?}");
+    let path = of("claude-code")["path"].as_str().unwrap();
+    assert!(is_same_file(Utf8Path::new(path), &program), "{path}");
+    assert_eq!(of("claude-code")["version"], "2.1.197");
+    assert_eq!(of("codex")["path"], Value::Null);
+}
+
+fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
+    one.canonicalize().unwrap() == other.canonicalize().unwrap()
+}
+
+#[test]
+fn list_tells_which_agents_and_evaluators_there_are() {
+    let output = context().proctor(["list"]).run();
+    for name in ["claude-code", "codex", "git-diff", "command"] {
+        assert!(output.assert_code(0).stdout.contains(name), "{output}");
+    }
+}
+
+/// An agent that is not there is told before anything runs, with what to do.
+#[test]
+fn an_agent_that_is_not_installed_is_no_failure_of_the_agent() {
+    let context = context();
+    let case = crate::support::case();
+    crate::support::run(&context, &case).assert_code(3);
+    assert_eq!(context.record()["outcome"], "not_installed");
+}
+
+#[test]
+fn shells_of_all_systems_get_completions() {
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let output = context().proctor(["completions", shell]).run();
+        assert!(output.assert_code(0).stdout.contains("proctor"), "{output}");
+    }
+}
+
+/// The program answers to the names of its forerunners.
+#[test]
+fn other_names_of_the_program_do_the_same() {
+    let context = context();
+    for name in ["yb", "thunderdome"] {
+        let program = context.bin().join(format!("{name}{EXE_SUFFIX}"));
+        fs_err::copy(env!("CARGO_BIN_EXE_proctor"), &program).unwrap();
+        let output = run_copied(&context, &program);
+        assert_eq!(output, format!("proctor {}\n", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+fn run_copied(context: &TestContext, program: &Utf8Path) -> String {
+    let output = context.program(program, ["--version"]).run();
+    output.assert_code(0).stdout.replace("\r\n", "\n")
+}
+
+/// What a command prints is text for the next program: no colours where nobody looks.
+#[test]
+fn output_that_nobody_looks_at_has_no_colours() {
+    let context = context();
+    install_agent(&context, &[]);
+    let output = crate::support::run(&context, &crate::support::case());
+    output.assert_code(0);
+    assert!(!output.stdout.contains('\x1b'), "{output}");
+    assert!(!output.stderr.contains('\x1b'), "{output}");
+}
