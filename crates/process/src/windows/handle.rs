@@ -57,10 +57,7 @@ pub(super) fn wait_any(
     handles: &[BorrowedHandle<'_>],
     longest: Option<Duration>,
 ) -> io::Result<Option<usize>> {
-    let raw: Vec<HANDLE> = handles
-        .iter()
-        .map(|handle| handle.as_raw_handle())
-        .collect();
+    let raw: Vec<HANDLE> = handles.iter().map(AsRawHandle::as_raw_handle).collect();
     let count = u32::try_from(raw.len()).expect("a handful of handles");
     // SAFETY: the list has that length, and its handles are open while they are borrowed.
     let answer = unsafe { WaitForMultipleObjects(count, raw.as_ptr(), 0, milliseconds(longest)) };

@@ -217,7 +217,7 @@ async fn silence_ends_a_process_and_output_keeps_it() {
     assert_eq!(run.report.exit.ended_by, Some(EndReason::Idle));
     assert_eq!(run.text(), "1\n2\n3\n");
     assert!(
-        run.report.duration >= Duration::from_millis(3000),
+        run.report.duration >= Duration::from_secs(3),
         "{:?}",
         run.report.duration
     );
