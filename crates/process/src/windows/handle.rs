@@ -68,7 +68,7 @@ pub(super) fn wait_any(
     }
 }
 
-/// At least one, lest a short rest be waited for in a busy loop, and short of the number that means for ever.
+/// Rounded up, lest a short rest be waited for in a busy loop, and short of the number that means for ever.
 fn milliseconds(longest: Option<Duration>) -> u32 {
     longest.map_or(INFINITE, |longest| {
         let whole = longest.as_nanos().div_ceil(1_000_000);
