@@ -94,6 +94,7 @@ impl Trial<'_> {
             }
         };
         let mut record = ContainerRecord {
+            engine: Some(docker.engine.maker().into()),
             image: name,
             ..ContainerRecord::default()
         };

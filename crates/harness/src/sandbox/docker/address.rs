@@ -25,6 +25,8 @@ pub enum Address {
         /// The socket there.
         socket: PathBuf,
     },
+    /// Nobody listens: this `podman` program serves a socket of this machine as long as it is needed.
+    Podman(PathBuf),
 }
 
 impl Address {
@@ -38,7 +40,7 @@ impl Address {
 
     /// Whether the engine sees the files of this machine.
     pub fn is_local(&self) -> bool {
-        matches!(self, Self::Unix(_))
+        matches!(self, Self::Unix(_) | Self::Podman(_))
     }
 }
 
@@ -95,6 +97,7 @@ impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(formatter, "unix://{}", path.display()),
+            Self::Podman(program) => write!(formatter, "{}", program.display()),
             Self::Tcp(host) => write!(formatter, "tcp://{host}"),
             Self::Ssh { target, port, .. } => match port {
                 Some(port) => write!(formatter, "ssh://{target}:{port}"),

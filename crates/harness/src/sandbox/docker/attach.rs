@@ -28,7 +28,7 @@ async fn connect(address: &Address) -> io::Result<Connection> {
     match address {
         Address::Unix(path) => Ok(Either::Left(UnixStream::connect(path).await?)),
         Address::Tcp(host) => Ok(Either::Right(TcpStream::connect(host).await?)),
-        Address::Ssh { .. } => Err(io::ErrorKind::Unsupported.into()),
+        Address::Ssh { .. } | Address::Podman(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

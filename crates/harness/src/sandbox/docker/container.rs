@@ -231,12 +231,11 @@ impl Inner {
     pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
         for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
-                let (folder, inside) = (mount.host.clone(), mount.inside.clone());
-                let contents = archive::pack(move |archive| {
-                    archive.append_dir_all(inside.trim_start_matches('/'), &folder)
-                });
+                let folder = mount.host.clone();
+                let contents = archive::pack(move |archive| archive.append_dir_all(".", &folder));
                 let holder = self.holder.as_deref().unwrap_or(&self.id);
-                self.engine.put(holder, contents, "/").await?;
+                // To the volume itself: podman would take what goes to `/` for the root below it.
+                self.engine.put(holder, contents, &mount.inside).await?;
             } else {
                 self.put_file(mount).await?;
             }

@@ -19,8 +19,9 @@ use tokio_util::task::TaskTracker;
 
 use super::super::Capacity;
 use super::binary::Binary;
-use super::tunnel::{Destination, Tunnel};
-use super::{Address, EngineError};
+use super::served::{Served, Server};
+use super::tunnel::Destination;
+use super::{Address, EngineError, podman, tunnel};
 
 /// The label that says to which run a container, network or volume belongs.
 pub const RUN_LABEL: &str = "proctor.run";
@@ -39,9 +40,9 @@ pub struct EngineOptions {
     pub binary: PathBuf,
     /// A folder for the small files that containers are given; short-lived ones are made in it.
     pub scratch: PathBuf,
-    /// What owns the `ssh` of remote engines.
+    /// What owns the `ssh` of remote engines, and a podman that is started.
     pub supervisor: Supervisor,
-    /// The environment of that `ssh`.
+    /// The environment of these.
     pub env: Vec<(String, String)>,
 }
 
@@ -67,7 +68,17 @@ struct Shared {
     capacity: Capacity,
     /// Whether something could not be removed.
     has_lost: AtomicBool,
-    _tunnel: Option<Tunnel>,
+    maker: Maker,
+    _served: Option<Served>,
+}
+
+/// Which engine it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Maker {
+    /// `docker` or `podman`.
+    pub name: String,
+    /// Its version, in its own words.
+    pub version: String,
 }
 
 /// What a sweep removed.
@@ -86,27 +97,12 @@ impl Engine {
     pub async fn connect(options: &EngineOptions) -> Result<Self, EngineError> {
         let binary = Binary::check(&options.binary)?;
         let tasks = TaskTracker::new();
-        let (socket, tunnel) = match &options.address {
-            Address::Ssh {
-                target,
-                port,
-                socket,
-            } => {
-                let to = Destination {
-                    target,
-                    port: *port,
-                    socket,
-                };
-                let tunnel = Tunnel::open(&to, &options.supervisor, &options.env).await?;
-                (Address::Unix(tunnel.socket()), Some(tunnel))
-            }
-            direct => (direct.clone(), None),
-        };
+        let (socket, served) = reach(options).await?;
         let docker = match &socket {
             Address::Tcp(host) => {
                 Docker::connect_with_http(&format!("http://{host}"), ANSWER, API_DEFAULT_VERSION)
             }
-            Address::Unix(path) | Address::Ssh { socket: path, .. } => {
+            Address::Unix(path) | Address::Ssh { socket: path, .. } | Address::Podman(path) => {
                 Docker::connect_with_unix(&path.display().to_string(), ANSWER, API_DEFAULT_VERSION)
             }
         };
@@ -120,6 +116,7 @@ impl Engine {
         let docker = docker.map_err(unreachable)?;
         let docker = docker.negotiate_version().await.map_err(unreachable)?;
         let info = docker.info().await.map_err(unreachable)?;
+        let version = docker.version().await.map_err(unreachable)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 filled: Mutex::default(),
@@ -132,7 +129,8 @@ impl Engine {
                 scratch: options.scratch.clone(),
                 tasks,
                 has_lost: AtomicBool::new(false),
-                _tunnel: tunnel,
+                maker: maker(version),
+                _served: served,
             }),
         })
     }
@@ -145,6 +143,11 @@ impl Engine {
     /// Where it listens.
     pub fn address(&self) -> &Address {
         &self.shared.address
+    }
+
+    /// Which engine it is.
+    pub fn maker(&self) -> &Maker {
+        &self.shared.maker
     }
 
     /// What it has to run containers with.
@@ -291,6 +294,42 @@ impl Engine {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.shared.tasks.spawn(work);
         }
+    }
+}
+
+/// Where the engine's socket is, and what serves it if that is ours.
+async fn reach(options: &EngineOptions) -> Result<(Address, Option<Served>), EngineError> {
+    let server = Server {
+        supervisor: &options.supervisor,
+        env: &options.env,
+        address: options.address.to_string(),
+    };
+    let kept = match &options.address {
+        Address::Ssh {
+            target,
+            port,
+            socket,
+        } => {
+            let to = Destination {
+                target,
+                port: *port,
+                socket,
+            };
+            tunnel::open(&to, &server).await?
+        }
+        Address::Podman(program) => podman::serve(program, &server).await?,
+        direct => return Ok((direct.clone(), None)),
+    };
+    Ok((Address::Unix(kept.socket()), Some(kept)))
+}
+
+/// Podman says who it is in the first of its components.
+fn maker(version: bollard::models::SystemVersion) -> Maker {
+    let parts = version.components.unwrap_or_default();
+    let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
+    Maker {
+        name: if is_podman { "podman" } else { "docker" }.to_owned(),
+        version: version.version.unwrap_or_default(),
     }
 }
 

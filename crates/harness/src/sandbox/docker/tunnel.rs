@@ -1,26 +1,11 @@
 //! An engine on another machine, through the `ssh` program: a socket here that leads to the socket there.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use proctor_process::{Command, Process, Stdin, Supervisor};
-use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use proctor_process::Command;
 
 use super::EngineError;
-use crate::helper;
-
-/// How long ssh may take to log in.
-const LOGIN: Duration = Duration::from_secs(30);
-
-/// A socket of this machine that leads to an engine elsewhere, as long as this lives.
-#[derive(Debug)]
-pub(super) struct Tunnel {
-    folder: TempDir,
-    _open: DropGuard,
-}
+use super::served::{Served, Server};
 
 /// Where a tunnel leads.
 pub(super) struct Destination<'a> {
@@ -29,49 +14,12 @@ pub(super) struct Destination<'a> {
     pub(super) socket: &'a Path,
 }
 
-impl Tunnel {
-    /// Starts ssh and waits until its socket is there.
-    pub(super) async fn open(
-        to: &Destination<'_>,
-        supervisor: &Supervisor,
-        env: &[(String, String)],
-    ) -> Result<Self, EngineError> {
-        let unreachable = |reason: String| EngineError::Unreachable {
-            address: format!("ssh://{}", to.target),
-            reason,
-        };
-        let folder = TempDir::with_prefix("proctor-ssh-");
-        let folder = folder.map_err(|error| unreachable(error.to_string()))?;
-        let socket = folder.path().join("docker.sock");
-        let command = command(to, &socket, env);
-        let process = Process::spawn(command, supervisor).await;
-        let process = process.map_err(|error| unreachable(error.to_string()))?;
-        let closed = CancellationToken::new();
-        // Not among the engine's tasks, for whose end it waits while the tunnel is still in use.
-        let ssh = TaskTracker::new().spawn(run(process, closed.clone()));
-        let open = closed.drop_guard();
-        let deadline = Instant::now() + LOGIN;
-        while !socket.exists() {
-            if ssh.is_finished() {
-                return Err(unreachable(ssh.await.unwrap_or_default()));
-            }
-            if Instant::now() >= deadline {
-                return Err(unreachable(format!("ssh took longer than {LOGIN:?}")));
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-        Ok(Self {
-            folder,
-            _open: open,
-        })
-    }
-
-    pub(super) fn socket(&self) -> PathBuf {
-        self.folder.path().join("docker.sock")
-    }
+/// Starts ssh and waits until its socket is there.
+pub(super) async fn open(to: &Destination<'_>, server: &Server<'_>) -> Result<Served, EngineError> {
+    Served::start(server, |socket| command(to, socket)).await
 }
 
-fn command(to: &Destination<'_>, socket: &Path, env: &[(String, String)]) -> Command {
+fn command(to: &Destination<'_>, socket: &Path) -> Command {
     let mut command = Command::new("ssh", "/");
     let port = to.port.map(|port| format!("-p{port}"));
     let forward = format!("{}:{}", socket.display(), to.socket.display());
@@ -87,14 +35,5 @@ fn command(to: &Destination<'_>, socket: &Path, env: &[(String, String)]) -> Com
         to.target.to_owned(),
     ];
     command.args.extend(rest.map(Into::into));
-    let env = env.iter().map(|(key, value)| (key.into(), value.into()));
-    command.env = env.collect();
-    command.stdin = Stdin::Null;
     command
-}
-
-/// Keeps ssh until the tunnel is dropped; the last that it said.
-async fn run(process: Process, closed: CancellationToken) -> String {
-    let said = helper::keep(process, closed).await;
-    String::from_utf8_lossy(&said).trim().to_owned()
 }
