@@ -24,7 +24,7 @@ pub(super) type Connection = Either<UnixStream, TcpStream>;
 pub(super) type InputHalf = WriteHalf<Connection>;
 
 /// Connects to an engine whose sockets these are.
-async fn connect(address: &Address) -> io::Result<Connection> {
+pub(super) async fn connect(address: &Address) -> io::Result<Connection> {
     match address {
         Address::Unix(path) => Ok(Either::Left(UnixStream::connect(path).await?)),
         Address::Tcp(host) => Ok(Either::Right(TcpStream::connect(host).await?)),

@@ -231,11 +231,17 @@ impl Inner {
     pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
         for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
-                let folder = mount.host.clone();
-                let contents = archive::pack(move |archive| archive.append_dir_all(".", &folder));
+                // Docker takes no word on who owns a volume that is the very place of an archive, and podman puts
+                // what goes to `/` into the root below the volume.
+                let (to, name) = if self.engine.maker().is_podman() {
+                    (mount.inside.as_str(), ".")
+                } else {
+                    ("/", mount.inside.trim_start_matches('/'))
+                };
+                let (folder, name) = (mount.host.clone(), name.to_owned());
+                let contents = archive::pack(move |archive| archive.append_dir_all(&name, &folder));
                 let holder = self.holder.as_deref().unwrap_or(&self.id);
-                // To the volume itself: podman would take what goes to `/` for the root below it.
-                self.engine.put(holder, contents, &mount.inside).await?;
+                self.engine.put(holder, contents, to).await?;
             } else {
                 self.put_file(mount).await?;
             }

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bollard::query_parameters::{
-    ListContainersOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions,
-    RemoveVolumeOptions,
+    ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use proctor_process::Supervisor;
@@ -25,6 +24,8 @@ use super::{Address, EngineError, podman, tunnel};
 
 /// The label that says to which run a container, network or volume belongs.
 pub const RUN_LABEL: &str = "proctor.run";
+
+const PODMAN: &str = "podman";
 
 /// An engine that does not answer for so long is dead.
 const PING: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ struct Shared {
     _served: Option<Served>,
 }
 
-/// Which engine it is.
+/// Which engine it is, as records say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maker {
     /// `docker` or `podman`.
@@ -90,6 +91,13 @@ pub struct Swept {
     pub networks: Vec<String>,
     /// Names of volumes.
     pub volumes: Vec<String>,
+}
+
+impl Maker {
+    /// Whether it is podman, which does some things in its own way.
+    pub(super) fn is_podman(&self) -> bool {
+        self.name == PODMAN
+    }
 }
 
 impl Engine {
@@ -183,18 +191,10 @@ impl Engine {
             run.is_some_and(|run| !is_alive(&run))
         };
         let mut swept = Swept::default();
-        let options = ListContainersOptions {
-            all: true,
-            filters: ours(),
-            ..Default::default()
-        };
-        let containers = self.docker().list_containers(Some(options)).await;
-        for container in containers.map_err(failed)? {
-            if is_dead(container.labels)
-                && let Some(id) = container.id
-            {
-                self.remove_container(&id).await?;
-                swept.containers.push(id);
+        for container in self.containers_of_runs().await? {
+            if is_dead(container.labels) {
+                self.remove_container(&container.id).await?;
+                swept.containers.push(container.id);
             }
         }
         let options = ListNetworksOptions { filters: ours() };
@@ -328,7 +328,7 @@ fn maker(version: bollard::models::SystemVersion) -> Maker {
     let parts = version.components.unwrap_or_default();
     let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
     Maker {
-        name: if is_podman { "podman" } else { "docker" }.to_owned(),
+        name: if is_podman { PODMAN } else { "docker" }.to_owned(),
         version: version.version.unwrap_or_default(),
     }
 }

@@ -15,6 +15,7 @@ mod disk;
 mod engine;
 mod error;
 mod image;
+mod look;
 mod network;
 mod podman;
 mod process;
