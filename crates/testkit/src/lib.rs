@@ -27,6 +27,8 @@ mod kills;
 #[cfg(unix)]
 pub mod odd;
 #[cfg(unix)]
+mod podman;
+#[cfg(unix)]
 mod real_agent;
 #[cfg(unix)]
 mod real_cli;
@@ -48,6 +50,8 @@ pub use repo::Repo;
 pub use docker::{BUSYBOX, DEBIAN, PrivateEngine, docker_host};
 #[cfg(unix)]
 pub use kills::{Kills, Start};
+#[cfg(unix)]
+pub use podman::Podman;
 #[cfg(unix)]
 pub use real_cli::RealCli;
 #[cfg(unix)]

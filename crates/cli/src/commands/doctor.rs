@@ -1,5 +1,7 @@
 //! `proctor doctor`.
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
 use futures_util::future::join_all;
 use proctor_harness::{
@@ -8,6 +10,7 @@ use proctor_harness::{
     availability,
     host::Host,
     plan::auto_order,
+    sandbox::docker::{Address, Engine, EngineOptions},
 };
 use serde::Serialize;
 
@@ -25,6 +28,9 @@ const ENGINES: [(&str, &str); 4] = [
     ("apptainer", "apptainer"),
 ];
 
+/// An engine that takes longer to answer is not waited for.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// What was found out about one program.
 #[derive(Serialize)]
 struct Finding {
@@ -39,6 +45,8 @@ struct Finding {
     hint: Option<String>,
     /// Why `type: auto` takes it or does not; null for what is no agent.
     auto: Option<String>,
+    /// What `sandbox: docker` has of it; null if nothing.
+    containers: Option<String>,
 }
 
 pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
@@ -79,6 +87,7 @@ async fn examine(host: &Host) -> Vec<Finding> {
         version: git.and_then(|git| git.version),
         authenticated: None,
         auto: None,
+        containers: None,
     }];
     // All at once: each is asked for its version and whether it is logged in.
     let agents = ADAPTERS.iter().map(|adapter| examine_agent(*adapter, host));
@@ -91,8 +100,46 @@ async fn examine(host: &Host) -> Vec<Finding> {
         authenticated: None,
         hint: None,
         auto: None,
+        containers: None,
     }));
+    let (name, containers) = containers(host).await;
+    for finding in &mut findings {
+        if finding.name == name {
+            finding.containers = Some(containers.clone());
+        } else if finding.name == "apptainer" && finding.path.is_some() {
+            finding.containers = Some("not driven: it takes Docker or podman".to_owned());
+        }
+    }
     findings
+}
+
+/// Who makes the containers of `sandbox: docker`, and where.
+async fn containers(host: &Host) -> (String, String) {
+    let docker = |what: String| ("docker".to_owned(), what);
+    let address = match Address::find(host) {
+        Ok(Address::Podman(_)) => {
+            let when = "started for a run, because no engine listens";
+            return ("podman".to_owned(), when.to_owned());
+        }
+        Ok(address) => address,
+        Err(error) => return docker(error.to_string()),
+    };
+    let options = EngineOptions {
+        address: address.clone(),
+        binary: host.binary.clone().into(),
+        scratch: host.temp.clone().into(),
+        supervisor: host.supervisor.clone(),
+        env: host.env.clone().into_iter().collect(),
+    };
+    match tokio::time::timeout(ANSWER, Engine::connect(&options)).await {
+        Ok(Ok(engine)) => {
+            let maker = engine.maker();
+            let what = format!("{} {} at {address}", maker.name, maker.version);
+            (maker.name.clone(), what)
+        }
+        Ok(Err(error)) => docker(error.to_string()),
+        Err(_) => docker(format!("no answer from {address}")),
+    }
 }
 
 /// Say of each agent why `type: auto` takes it or does not.
@@ -143,6 +190,7 @@ async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Fin
         authenticated: None,
         hint: Some(cli.install_hint.to_owned()),
         auto: None,
+        containers: None,
     };
     if let Some(installed) = availability::installed(cli, host).await {
         let check = availability::auth_check(cli, &installed, &host.env, &host.cwd).await;
@@ -169,6 +217,9 @@ fn show(finding: &Finding) -> std::io::Result<()> {
     let path = finding.path.as_deref().unwrap_or("");
     ui::print(format!("{:<16}{state:<15}{version:<12}{path}", finding.name).trim_end())?;
     ui::print("\n")?;
+    if let Some(containers) = &finding.containers {
+        ui::print(&format!("{:<16}sandbox docker: {containers}\n", ""))?;
+    }
     if let Some(hint) = &finding.hint {
         ui::print(&format!("{:<16}hint: {hint}\n", ""))?;
     }

@@ -47,7 +47,7 @@ async fn a_disk_filler_is_ended_wherever_it_writes() {
     let Some(rig) = Rig::new().await else { return };
     let work = rig.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    for target in ["/filler", "/work/filler"] {
+    for target in ["/root/filler", "/work/filler"] {
         let mut spec = rig.spec();
         spec.disk = Some(50 << 20);
         spec.mounts = vec![Mount {

@@ -1,9 +1,9 @@
 //! The ways to an engine of this machine: its socket, or on Windows its pipe.
 
 #[cfg(unix)]
-pub(crate) use unix::{Connection, connect, standard_streams};
+pub(crate) use unix::{Connection, connect, listens, standard_streams};
 #[cfg(windows)]
-pub(crate) use windows::{Connection, connect, standard_streams};
+pub(crate) use windows::{Connection, connect, listens, standard_streams};
 
 /// Whether the `ssh` of this system leads a socket here to one there; else it is a port here.
 pub(crate) const SSH_MAKES_SOCKETS: bool = cfg!(unix);
@@ -22,6 +22,11 @@ mod unix {
 
     /// A connection to an engine of this machine.
     pub(crate) type Connection = UnixStream;
+
+    /// Whether somebody listens at a socket and lets us in.
+    pub(crate) fn listens(socket: &Path) -> bool {
+        std::os::unix::net::UnixStream::connect(socket).is_ok()
+    }
 
     /// Connect.
     pub(crate) async fn connect(socket: &Path) -> io::Result<Connection> {
@@ -59,6 +64,11 @@ mod windows {
     /// A connection to an engine of this machine.
     #[derive(Debug)]
     pub(crate) struct Connection(NamedPipeClient);
+
+    /// Whether there is a pipe: it goes with whoever serves it.
+    pub(crate) fn listens(pipe: &Path) -> bool {
+        pipe.exists()
+    }
 
     /// Connect.
     pub(crate) async fn connect(pipe: &Path) -> io::Result<Connection> {

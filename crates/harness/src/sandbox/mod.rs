@@ -69,21 +69,21 @@ impl Sandbox {
         let area = Area::create(&host.temp)
             .map_err(|error| EngineError::file("write to", host.temp.as_std_path(), &error))?;
         let engine = Engine::connect(&EngineOptions {
-            address: Address::of_host(host)?,
+            address: Address::find(host)?,
             binary: host.binary.clone().into(),
             scratch: area.scratch.clone().into(),
             supervisor: host.supervisor.clone(),
             env: host.env.clone().into_iter().collect(),
         })
         .await?;
-        let us = Maker {
+        let us = Owner {
             folder: run_dir.to_owned(),
             process: Holder::here(&host.name, None),
         };
         let is_needed = |label: &str| {
-            let is_past = |maker: Maker| maker.process.is_of_an_earlier_boot(&us.process);
+            let is_past = |owner: Owner| owner.process.is_of_an_earlier_boot(&us.process);
             // Containers of this machine do not outlive it either.
-            let is_past = engine.is_local() && Maker::read(label).is_some_and(is_past);
+            let is_past = engine.is_local() && Owner::read(label).is_some_and(is_past);
             !is_past && is_alive(label, &us)
         };
         engine.sweep(is_needed).await?;
@@ -121,15 +121,15 @@ impl Sandbox {
 
 /// Who made something that an engine keeps: its label.
 #[derive(Debug, Serialize, Deserialize)]
-struct Maker {
+struct Owner {
     /// The folder of the run, or of the one trial that the process is for.
     folder: Utf8PathBuf,
     process: Holder,
 }
 
-impl Maker {
+impl Owner {
     /// What a label says; `None` when it is none of ours.
-    fn read(label: &str) -> Option<Maker> {
+    fn read(label: &str) -> Option<Owner> {
         serde_json::from_str(label).ok()
     }
 
@@ -140,21 +140,21 @@ impl Maker {
 
 /// Whether what bears a label may still be needed. What other machines made is left alone, and so is what cannot be
 /// told.
-fn is_alive(label: &str, us: &Maker) -> bool {
-    let Some(maker) = Maker::read(label) else {
+fn is_alive(label: &str, us: &Owner) -> bool {
+    let Some(owner) = Owner::read(label) else {
         return true;
     };
-    if maker.process.host != us.process.host {
+    if owner.process.host != us.process.host {
         return true;
     }
-    if maker.process.is_gone() {
+    if owner.process.is_gone() {
         return false;
     }
     // Numbers of processes say nothing where there are several spaces of them, but the folder of a run has a
     // lock; that of the run that we resume is in our own hands. The folder of a trial has none, and counts as held.
-    let is_ours = maker.folder == us.folder && maker.folder.join(store::LOCK_FILE).exists();
-    let is_we = maker.process.id == us.process.id;
-    is_we || !is_ours && store::is_locked(&maker.folder)
+    let is_ours = owner.folder == us.folder && owner.folder.join(store::LOCK_FILE).exists();
+    let is_we = owner.process.id == us.process.id;
+    is_we || !is_ours && store::is_locked(&owner.folder)
 }
 
 impl DockerSandbox {
@@ -242,8 +242,8 @@ impl DockerSandbox {
 mod tests {
     use super::*;
 
-    fn maker(folder: &Utf8Path) -> Maker {
-        Maker {
+    fn owner(folder: &Utf8Path) -> Owner {
+        Owner {
             folder: folder.to_owned(),
             process: Holder::here("here", None),
         }
@@ -253,10 +253,10 @@ mod tests {
     fn what_the_dead_left_is_theirs_no_more_and_what_the_living_use_stays() {
         let dir = tempfile::tempdir().unwrap();
         let trial = Utf8Path::from_path(dir.path()).unwrap();
-        let us = maker(trial);
+        let us = owner(trial);
         // Another process with the same trial, on the same machine.
-        assert!(is_alive(&maker(trial).label(), &us), "it lives");
-        let mut dead = maker(trial);
+        assert!(is_alive(&owner(trial).label(), &us), "it lives");
+        let mut dead = owner(trial);
         // No process has this number.
         dead.process.pid = u32::MAX;
         assert!(!is_alive(&dead.label(), &us));
@@ -269,13 +269,13 @@ mod tests {
     fn what_the_run_that_is_resumed_left_goes_also_when_its_process_cannot_be_told() {
         let dir = tempfile::tempdir().unwrap();
         let run = Utf8Path::from_path(dir.path()).unwrap();
-        let mut before = maker(run);
+        let mut before = owner(run);
         before.process.birth = None;
-        let us = maker(run);
+        let us = owner(run);
         assert!(is_alive(&before.label(), &us), "a folder without a lock");
         fs_err::write(run.join(store::LOCK_FILE), "").unwrap();
         assert!(!is_alive(&before.label(), &us));
-        let other = maker(Utf8Path::new("/nowhere"));
+        let other = owner(Utf8Path::new("/nowhere"));
         assert!(!is_alive(&before.label(), &other), "nobody holds the lock");
     }
 }

@@ -17,8 +17,8 @@ pub use iteration::{CheckRecord, IterationReason, IterationRecord};
 pub use meta::{ExitReason, Meta};
 pub use place::Place;
 pub use record::{
-    AgentLimitsRecord, AgentRecord, ContainerRecord, DiffRecord, HostRecord, Judgement,
-    LimitsRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record, ResourceRecord,
+    AgentLimitsRecord, AgentRecord, ContainerRecord, DiffRecord, EngineRecord, HostRecord,
+    Judgement, LimitsRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record, ResourceRecord,
     SandboxRecord, TaskRecord, TrialStatus, hex,
 };
 pub use results::{

@@ -17,6 +17,7 @@ use crate::{
     hook::HookRecord,
     models::GatewayRecord,
     outcome::{EndedBy, Ending, Outcome},
+    sandbox::docker::Maker,
     score::Score,
     session::{Counts, LogError},
     sidecar::Sidecar,
@@ -260,6 +261,9 @@ pub enum SandboxRecord {
 /// The container of a trial.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerRecord {
+    /// Who ran it; nothing in records of older versions.
+    #[serde(default)]
+    pub engine: Option<EngineRecord>,
     /// Where its engine listens.
     #[serde(default)]
     pub address: String,
@@ -281,6 +285,24 @@ pub struct ContainerRecord {
     pub oom_kills: u64,
     /// Who saw to the limit of the disk.
     pub disk_limit: Option<String>,
+}
+
+/// The engine that ran a container.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct EngineRecord {
+    /// `docker` or `podman`.
+    pub name: String,
+    /// Its version, in its own words.
+    pub version: String,
+}
+
+impl From<&Maker> for EngineRecord {
+    fn from(maker: &Maker) -> EngineRecord {
+        EngineRecord {
+            name: maker.name.clone(),
+            version: maker.version.clone(),
+        }
+    }
 }
 
 /// What a container could take; nothing is no limit.

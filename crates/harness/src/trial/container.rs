@@ -95,6 +95,7 @@ impl Trial<'_> {
             }
         };
         let mut record = ContainerRecord {
+            engine: Some(docker.engine.maker().into()),
             address: docker.engine.address().to_string(),
             image: name,
             ..ContainerRecord::default()

@@ -1,12 +1,12 @@
 //! Where an engine listens, as `DOCKER_HOST` writes it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use camino::Utf8Path;
 
-use super::{EngineError, desktop::engine_in_use};
+use super::{EngineError, desktop::engine_in_use, podman};
 use crate::{
     host::Host,
     platform::{self, engine::SCHEME},
@@ -31,12 +31,14 @@ pub enum Address {
         /// The socket there.
         socket: PathBuf,
     },
+    /// Nobody listens: this `podman` program serves a socket of this machine as long as it is needed.
+    Podman(PathBuf),
 }
 
 impl Address {
     /// The engine of this machine's user: what `DOCKER_HOST` says, else what the context of `docker` does where
-    /// engines run in virtual machines, else the usual socket: of several the first that is there.
-    pub fn of_host(host: &Host) -> Result<Self, EngineError> {
+    /// engines run in virtual machines, else the usual one that is there, else podman. Docker's, if there is none of them.
+    pub fn find(host: &Host) -> Result<Self, EngineError> {
         let set = |name| host.variable(name).filter(|value| !value.is_empty());
         if let Some(value) = set("DOCKER_HOST") {
             return value.parse();
@@ -45,27 +47,23 @@ impl Address {
         let folder = home.filter(|_| !platform::SHARES_FILES_WITH_ENGINES);
         let folder = folder.map(|home| home.join(".docker"));
         let in_use = folder.and_then(|folder| engine_in_use(&folder, set("DOCKER_CONTEXT")));
-        match in_use {
-            Some(address) => address.parse(),
-            None => Self::usual(home),
+        if let Some(address) = in_use {
+            return address.parse();
         }
-    }
-
-    fn usual(home: Option<&Path>) -> Result<Self, EngineError> {
         let usual = platform::usual_engines(home);
-        let mut known = usual.iter().map(|address| address.parse::<Self>());
-        let first = known.next().expect("every system has a usual place")?;
-        let is_there = |address: &Self| matches!(address, Self::Local(path) if path.exists());
-        if is_there(&first) {
-            return Ok(first);
-        }
-        let other = known.filter_map(Result::ok).find(is_there);
-        Ok(other.unwrap_or(first))
+        let known: Result<Vec<Self>, _> = usual.iter().map(|address| address.parse()).collect();
+        let known = known?;
+        let is_there = |address: &&Self| matches!(address, Self::Local(path) if platform::engine::listens(path));
+        let docker = known.iter().find(is_there).cloned();
+        let first = known.first().expect("every system has a usual place");
+        Ok(docker
+            .or_else(|| podman::find(host))
+            .unwrap_or_else(|| first.clone()))
     }
 
     /// Whether the engine sees the files of this machine. One in a virtual machine does not.
     pub fn is_local(&self) -> bool {
-        platform::SHARES_FILES_WITH_ENGINES && matches!(self, Self::Local(_))
+        platform::SHARES_FILES_WITH_ENGINES && matches!(self, Self::Local(_) | Self::Podman(_))
     }
 }
 
@@ -140,6 +138,7 @@ impl fmt::Display for Address {
                 let path = path.display().to_string();
                 write!(formatter, "{SCHEME}://{}", platform::slashed(&path))
             }
+            Self::Podman(program) => write!(formatter, "{}", program.display()),
             Self::Tcp(host) => write!(formatter, "tcp://{host}"),
             Self::Ssh { target, port, .. } => match port {
                 Some(port) => write!(formatter, "ssh://{target}:{port}"),
@@ -184,9 +183,7 @@ mod tests {
             "ssh://box:2222/run/d.sock",
             Some(&ssh("box", Some(2222), "/run/d.sock")),
         );
-        let usual = Address::usual(None).unwrap();
-        let expect: Address = platform::usual_engines(None)[0].parse().unwrap();
-        assert_eq!(usual, expect);
+        let usual: Address = platform::usual_engines(None)[0].parse().unwrap();
         assert_eq!(usual.is_local(), cfg!(target_os = "linux"));
     }
 

@@ -25,11 +25,11 @@ pub(super) type Connection = Either<engine::Connection, TcpStream>;
 pub(super) type InputHalf = WriteHalf<Connection>;
 
 /// Connects to an engine whose sockets these are.
-async fn connect(address: &Address) -> io::Result<Connection> {
+pub(super) async fn connect(address: &Address) -> io::Result<Connection> {
     match address {
         Address::Local(path) => Ok(Either::Left(engine::connect(path).await?)),
         Address::Tcp(host) => Ok(Either::Right(TcpStream::connect(host).await?)),
-        Address::Ssh { .. } => Err(io::ErrorKind::Unsupported.into()),
+        Address::Ssh { .. } | Address::Podman(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

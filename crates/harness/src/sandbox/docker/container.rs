@@ -233,10 +233,16 @@ impl Inner {
     pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
         for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
-                let inside = mount.inside.trim_start_matches('/').to_owned();
-                let contents = archive::pack_folder_as(inside, &mount.host);
+                // Docker takes no word on who owns a volume that is the very place of an archive, and podman puts
+                // what goes to `/` into the root below the volume.
+                let (to, name) = if self.engine.maker().is_podman() {
+                    (mount.inside.as_str(), ".")
+                } else {
+                    ("/", mount.inside.trim_start_matches('/'))
+                };
+                let contents = archive::pack_folder_as(name.to_owned(), &mount.host);
                 let holder = self.holder.as_deref().unwrap_or(&self.id);
-                self.engine.put(holder, contents, "/").await?;
+                self.engine.put(holder, contents, to).await?;
             } else {
                 self.put_file(mount).await?;
             }

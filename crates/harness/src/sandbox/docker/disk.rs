@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::query_parameters::InspectContainerOptions;
 use tokio::time::{Instant, sleep};
 
 use super::container::Inner;
@@ -52,18 +51,12 @@ pub(super) async fn exceeded(container: Arc<Inner>, limit: u64) -> u64 {
 }
 
 async fn used(container: &Inner) -> u64 {
-    let options = InspectContainerOptions { size: true };
-    let engine = &container.engine;
-    let seen = engine
-        .docker()
-        .inspect_container(&container.id, Some(options))
-        .await;
-    // An engine that is gone shows elsewhere.
-    let layer = seen.ok().and_then(|seen| seen.size_rw).unwrap_or(0);
+    let layer = container.engine.layer_bytes(&container.id).await;
     let folders = container.writable_mounts();
     let measure = move || folders.iter().map(|folder| size(folder)).sum::<u64>();
     let mounted = tokio::task::spawn_blocking(measure).await.unwrap_or(0);
-    u64::try_from(layer).unwrap_or(0) + mounted
+    // An engine that is gone shows elsewhere.
+    layer.unwrap_or(0) + mounted
 }
 
 /// The bytes on disk of everything below a folder; what vanishes meanwhile is not counted.

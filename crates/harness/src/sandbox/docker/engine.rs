@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bollard::query_parameters::{
-    ListContainersOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions,
-    RemoveVolumeOptions,
+    ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use proctor_process::Supervisor;
@@ -19,11 +18,14 @@ use tokio_util::task::TaskTracker;
 
 use super::super::Capacity;
 use super::binary::Binary;
-use super::tunnel::{Destination, Tunnel};
-use super::{Address, EngineError};
+use super::served::{Served, Server};
+use super::tunnel::Destination;
+use super::{Address, EngineError, podman, tunnel};
 
 /// The label that says to which run a container, network or volume belongs.
 pub const RUN_LABEL: &str = "proctor.run";
+
+const PODMAN: &str = "podman";
 
 /// An engine that does not answer for so long is dead.
 const PING: Duration = Duration::from_secs(10);
@@ -39,9 +41,9 @@ pub struct EngineOptions {
     pub binary: PathBuf,
     /// A folder for the small files that containers are given; short-lived ones are made in it.
     pub scratch: PathBuf,
-    /// What owns the `ssh` of remote engines.
+    /// What owns the `ssh` of remote engines, and a podman that is started.
     pub supervisor: Supervisor,
-    /// The environment of that `ssh`.
+    /// The environment of these.
     pub env: Vec<(String, String)>,
 }
 
@@ -67,7 +69,17 @@ struct Shared {
     capacity: Capacity,
     /// Whether something could not be removed.
     has_lost: AtomicBool,
-    _tunnel: Option<Tunnel>,
+    maker: Maker,
+    _served: Option<Served>,
+}
+
+/// Which engine it is, as records say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Maker {
+    /// `docker` or `podman`.
+    pub name: String,
+    /// Its version, in its own words.
+    pub version: String,
 }
 
 /// What a sweep removed.
@@ -81,31 +93,23 @@ pub struct Swept {
     pub volumes: Vec<String>,
 }
 
+impl Maker {
+    /// Whether it is podman, which does some things in its own way.
+    pub(super) fn is_podman(&self) -> bool {
+        self.name == PODMAN
+    }
+}
+
 impl Engine {
     /// Connects, agrees on a version, and learns what the engine can do.
     pub async fn connect(options: &EngineOptions) -> Result<Self, EngineError> {
         let tasks = TaskTracker::new();
-        let (socket, tunnel) = match &options.address {
-            Address::Ssh {
-                target,
-                port,
-                socket,
-            } => {
-                let to = Destination {
-                    target,
-                    port: *port,
-                    socket,
-                };
-                let tunnel = Tunnel::open(&to, &options.supervisor, &options.env).await?;
-                (tunnel.address(), Some(tunnel))
-            }
-            direct => (direct.clone(), None),
-        };
+        let (socket, served) = reach(options).await?;
         let docker = match &socket {
             Address::Tcp(host) => {
                 Docker::connect_with_http(&format!("http://{host}"), ANSWER, API_DEFAULT_VERSION)
             }
-            Address::Local(path) | Address::Ssh { socket: path, .. } => {
+            Address::Local(path) | Address::Ssh { socket: path, .. } | Address::Podman(path) => {
                 let path = path.display().to_string();
                 Docker::connect_with_local(&path, ANSWER, API_DEFAULT_VERSION)
             }
@@ -127,6 +131,7 @@ impl Engine {
         }
         let architecture = info.architecture.as_deref();
         let binary = Binary::find(&options.binary, &options.env, architecture)?;
+        let version = docker.version().await.map_err(unreachable)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 filled: Mutex::default(),
@@ -139,7 +144,8 @@ impl Engine {
                 scratch: options.scratch.clone(),
                 tasks,
                 has_lost: AtomicBool::new(false),
-                _tunnel: tunnel,
+                maker: maker(version),
+                _served: served,
             }),
         })
     }
@@ -152,6 +158,11 @@ impl Engine {
     /// Where it listens.
     pub fn address(&self) -> &Address {
         &self.shared.address
+    }
+
+    /// Which engine it is.
+    pub fn maker(&self) -> &Maker {
+        &self.shared.maker
     }
 
     /// What it has to run containers with.
@@ -187,18 +198,10 @@ impl Engine {
             run.is_some_and(|run| !is_alive(&run))
         };
         let mut swept = Swept::default();
-        let options = ListContainersOptions {
-            all: true,
-            filters: ours(),
-            ..Default::default()
-        };
-        let containers = self.docker().list_containers(Some(options)).await;
-        for container in containers.map_err(failed)? {
-            if is_dead(container.labels)
-                && let Some(id) = container.id
-            {
-                self.remove_container(&id).await?;
-                swept.containers.push(id);
+        for container in self.containers_of_runs().await? {
+            if is_dead(container.labels) {
+                self.remove_container(&container.id).await?;
+                swept.containers.push(container.id);
             }
         }
         let options = ListNetworksOptions { filters: ours() };
@@ -298,6 +301,42 @@ impl Engine {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.shared.tasks.spawn(work);
         }
+    }
+}
+
+/// Where the engine's socket is, and what serves it if that is ours.
+async fn reach(options: &EngineOptions) -> Result<(Address, Option<Served>), EngineError> {
+    let server = Server {
+        supervisor: &options.supervisor,
+        env: &options.env,
+        address: options.address.to_string(),
+    };
+    let kept = match &options.address {
+        Address::Ssh {
+            target,
+            port,
+            socket,
+        } => {
+            let to = Destination {
+                target,
+                port: *port,
+                socket,
+            };
+            tunnel::open(&to, &server).await?
+        }
+        Address::Podman(program) => podman::serve(program, &server).await?,
+        direct => return Ok((direct.clone(), None)),
+    };
+    Ok((kept.address(), Some(kept)))
+}
+
+/// Podman says who it is in the first of its components.
+fn maker(version: bollard::models::SystemVersion) -> Maker {
+    let parts = version.components.unwrap_or_default();
+    let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
+    Maker {
+        name: if is_podman { PODMAN } else { "docker" }.to_owned(),
+        version: version.version.unwrap_or_default(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bollard::query_parameters::{
-    InspectContainerOptions, KillContainerOptions, StartContainerOptions, WaitContainerOptions,
+    KillContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
 use futures_util::StreamExt;
 use proctor_process::{
@@ -386,12 +386,8 @@ impl ContainerProcess {
     /// else, which is no fault of the job.
     async fn without_report(&self, code: i64) -> Result<JobReport, EngineError> {
         let container = &self.container;
-        let docker = container.engine.docker();
-        let seen = docker.inspect_container(&container.id, None::<InspectContainerOptions>);
-        let seen = seen
-            .await
-            .map_err(|error| engine_fault("look at a container", error))?;
-        let is_oom = seen.state.and_then(|state| state.oom_killed) == Some(true);
+        let asked = container.engine.is_out_of_memory(&container.id).await;
+        let is_oom = asked.map_err(engine_fault)?;
         if !is_oom && self.ending.is_none() {
             let reason = format!("the container ended with code {code} and no report");
             return Err(EngineError::gone("run a container", reason));
@@ -434,15 +430,15 @@ async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
     match answers.next().await {
         Some(Ok(answer)) => Ok(answer.status_code),
         Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code),
-        Some(Err(error)) => Err(engine_fault(doing, error)),
+        Some(Err(error)) => Err(engine_fault(EngineError::of(doing, error))),
         None => Err(EngineError::gone(doing, "the engine hung up")),
     }
 }
 
 /// An error about a container that should be there: somebody else removed it, or the engine is not the same.
-fn engine_fault(doing: &str, error: bollard::errors::Error) -> EngineError {
-    match EngineError::of(doing, error) {
-        EngineError::Refused { message, .. } => EngineError::gone(doing, message),
+fn engine_fault(error: EngineError) -> EngineError {
+    match error {
+        EngineError::Refused { doing, message, .. } => EngineError::gone(&doing, message),
         other => other,
     }
 }

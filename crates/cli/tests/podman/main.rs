@@ -1,0 +1,185 @@
+//! podman in Docker's place: how it is found, started and ended. What containers do is tested in the tests of Docker,
+//! which `scripts/test` runs against podman as well.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use proctor_testkit::{BUSYBOX, Podman, Program, TestContext, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// Long enough for a container on a busy machine.
+const SOON: Duration = Duration::from_mins(1);
+
+/// A suite of one agent on a machine where `DOCKER_HOST` says nothing.
+struct Rig {
+    context: TestContext,
+    podman: Podman,
+}
+
+impl Rig {
+    /// None, with a line that says so, without podman.
+    fn new() -> Option<Rig> {
+        let podman = Podman::find()?;
+        let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+        Some(Rig { context, podman })
+    }
+
+    /// Runs an agent that is this script.
+    fn run(&self, script: &str) -> Program {
+        let root = self.context.root();
+        let case = json!({
+            "name": "greet", "description": "a greeting", "repo": self.context.repo().path(),
+            "agent": {"type": "claude-code", "config": {"prompt": "greet"}},
+            "evaluators": [{"name": "command", "config": {"command": "grep -qx hello greeting.txt"}}],
+        });
+        self.context.testcase(&case.to_string());
+        let agent = json!({"name": "agent", "type": "command", "config": {"command": ["sh", "-c", script]}});
+        let suite = json!({
+            "agents": [agent], "tasks": [{"testcase": "cases/testcase.yaml"}],
+            "sandbox": {"type": "docker", "image": BUSYBOX}, "network": "none",
+        });
+        fs_err::write(root.join("suite.yaml"), suite.to_string()).unwrap();
+        self.podman.on(self.context.proctor(["run", "suite.yaml"]))
+    }
+
+    fn trial(&self) -> Utf8PathBuf {
+        let trials = self.context.root().join("results/latest/trials/agent");
+        trials.join("greet/trial-1")
+    }
+
+    fn record(&self) -> Value {
+        let path = self.trial().join("artifacts/record.json");
+        serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
+    }
+
+    /// Whether the agent has printed something.
+    fn agent_works(&self) -> bool {
+        let raw = self.trial().join("artifacts/raw/stdout");
+        fs_err::read(raw).is_ok_and(|bytes| !bytes.is_empty())
+    }
+
+    /// The containers of this context's runs.
+    fn containers(&self) -> Vec<String> {
+        let host = format!("unix://{}", self.podman.socket().display());
+        let format = "{{.ID}} {{.Label \"proctor.run\"}}";
+        let args = ["-H", &host, "ps", "--all", "--format", format];
+        let docker = self.context.program("docker".into(), args);
+        let listed = docker.env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
+        let own = self.context.root().as_str();
+        let lines = listed.assert_code(0).stdout.lines();
+        let lines = lines.filter(|line| line.contains(own));
+        lines.map(str::to_owned).collect()
+    }
+
+    /// No container, no process and no temporary folder is there.
+    #[track_caller]
+    fn assert_tidy(&self) {
+        assert_eq!(self.containers(), Vec::<String>::new());
+        self.context.assert_nothing_left("");
+        let tmp = self.context.root().join("tmp");
+        let left: Vec<_> = tmp.read_dir_utf8().unwrap().flatten().collect();
+        assert!(left.is_empty(), "left in the temporary folder: {left:?}");
+    }
+
+    #[track_caller]
+    fn assert_passed_with_podman(&self) {
+        let record = self.record();
+        assert_eq!(record["status"], "passed", "{record:#}");
+        let engine = &record["sandbox"]["engine"];
+        assert_eq!(engine["name"], "podman", "{record:#}");
+        let version = engine["version"].as_str().unwrap();
+        assert!(
+            version.starts_with(|c: char| c.is_ascii_digit()),
+            "{version}"
+        );
+    }
+}
+
+/// Whether this machine has an engine that would be taken first.
+fn has_docker() -> bool {
+    let taken = std::os::unix::net::UnixStream::connect("/var/run/docker.sock").is_ok();
+    if taken {
+        eprintln!("SKIPPED: a Docker engine listens at the usual place");
+    }
+    taken
+}
+
+#[test]
+fn where_no_engine_listens_podman_is_started_for_the_run_and_ends_with_it() {
+    let Some(rig) = Rig::new() else { return };
+    if has_docker() {
+        return;
+    }
+    let done = rig.run("echo hello > greeting.txt").run();
+    done.assert_code(0);
+    rig.assert_passed_with_podman();
+    rig.assert_tidy();
+}
+
+#[test]
+fn a_podman_that_listens_is_taken_and_doctor_says_so() {
+    let Some(rig) = Rig::new() else { return };
+    if has_docker() {
+        return;
+    }
+    let folder = rig.context.root().join("runtime/podman");
+    fs_err::create_dir_all(&folder).unwrap();
+    fs_err::os::unix::fs::symlink(rig.podman.socket(), folder.join("podman.sock")).unwrap();
+    let runtime = rig.context.root().join("runtime");
+    let done = rig.run("echo hello > greeting.txt");
+    done.env("XDG_RUNTIME_DIR", &runtime).run().assert_code(0);
+    rig.assert_passed_with_podman();
+    rig.assert_tidy();
+    let doctor = rig.context.proctor(["doctor", "--json"]);
+    let told = doctor.env("XDG_RUNTIME_DIR", &runtime).run();
+    let findings: Value = serde_json::from_str(&told.assert_code(0).stdout).unwrap();
+    let mut findings = findings.as_array().unwrap().iter();
+    let podman = findings
+        .find(|finding| finding["name"] == "podman")
+        .unwrap();
+    let containers = podman["containers"].as_str().unwrap();
+    assert!(
+        containers.ends_with(&format!("at unix://{folder}/podman.sock")),
+        "{containers}"
+    );
+}
+
+#[test]
+fn a_run_that_is_cancelled_leaves_neither_containers_nor_podman() {
+    let Some(rig) = Rig::new() else { return };
+    if has_docker() {
+        return;
+    }
+    let running = rig.run("echo at work; sleep 600").spawn();
+    wait_until(SOON, "the agent works", || rig.agent_works());
+    running.signal(Signal::INT);
+    running.wait().assert_code(130);
+    assert_eq!(rig.record()["outcome"], "interrupted");
+    rig.assert_tidy();
+}
+
+/// What was started for a run goes with it however that ends; the next run finds the container and removes it.
+#[test]
+fn a_run_that_is_killed_takes_podman_along_and_is_swept_by_the_next() {
+    let Some(rig) = Rig::new() else { return };
+    if has_docker() {
+        return;
+    }
+    let running = rig.run("echo at work; sleep 600").spawn();
+    wait_until(SOON, "the agent works", || rig.agent_works());
+    running.signal(Signal::KILL);
+    assert_eq!(running.wait().signal, Some(9));
+    let own = rig.context.root().as_str();
+    wait_until(SOON, "podman and the agent are dead", || {
+        proctor_testkit::processes_with(own).is_empty()
+    });
+    rig.run("echo hello > greeting.txt").run().assert_code(0);
+    rig.assert_passed_with_podman();
+    assert_eq!(rig.containers(), Vec::<String>::new());
+}

@@ -1,0 +1,112 @@
+//! What an engine says of containers, asked by hand: bollard refuses an answer as a whole for one word that it does
+//! not know, and podman has states of its own.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::{Engine, EngineError, RUN_LABEL, attach};
+
+/// The most bytes of an answer.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// The longest an engine may take for one.
+const ANSWER: Duration = Duration::from_mins(2);
+
+/// A container in a list.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Listed {
+    pub(super) id: String,
+    pub(super) labels: Option<HashMap<String, String>>,
+}
+
+/// A container.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Seen {
+    size_rw: Option<i64>,
+    state: Option<State>,
+}
+
+#[derive(Debug, Deserialize)]
+struct State {
+    #[serde(rename = "OOMKilled")]
+    oom_killed: Option<bool>,
+}
+
+/// What engines say when they refuse.
+#[derive(Deserialize)]
+struct Refusal {
+    message: String,
+}
+
+impl Engine {
+    /// The containers of all runs, in whatever state.
+    pub(super) async fn containers_of_runs(&self) -> Result<Vec<Listed>, EngineError> {
+        // {"label":["…"]}
+        let filters = format!("%7B%22label%22%3A%5B%22{RUN_LABEL}%22%5D%7D");
+        let path = format!("/containers/json?all=true&filters={filters}");
+        self.ask("list containers", &path).await
+    }
+
+    /// Whether a container ended for want of memory.
+    pub(super) async fn is_out_of_memory(&self, id: &str) -> Result<bool, EngineError> {
+        let path = format!("/containers/{id}/json");
+        let seen: Seen = self.ask("look at a container", &path).await?;
+        Ok(seen.state.and_then(|state| state.oom_killed) == Some(true))
+    }
+
+    /// How many bytes a container has written to its own layer.
+    pub(super) async fn layer_bytes(&self, id: &str) -> Result<u64, EngineError> {
+        let path = format!("/containers/{id}/json?size=true");
+        let seen: Seen = self.ask("measure a container", &path).await?;
+        Ok(u64::try_from(seen.size_rw.unwrap_or(0)).unwrap_or(0))
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, doing: &str, path: &str) -> Result<T, EngineError> {
+        let gone = |error: &dyn std::error::Error| EngineError::gone(doing, error.to_string());
+        let refused = |status: StatusCode, message| EngineError::Refused {
+            doing: doing.to_owned(),
+            status: status.as_u16(),
+            message,
+        };
+        let asked = tokio::time::timeout(ANSWER, self.get(path)).await;
+        let answer = asked.map_err(|error| gone(&error))?;
+        let (status, body) = answer.map_err(|error| gone(&*error))?;
+        if !status.is_success() {
+            let said = serde_json::from_slice(&body).map(|refusal: Refusal| refusal.message);
+            let said = said.unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned());
+            return Err(refused(status, said));
+        }
+        serde_json::from_slice(&body).map_err(|error| refused(status, error.to_string()))
+    }
+
+    async fn get(
+        &self,
+        path: &str,
+    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+        let connection = attach::connect(self.socket()).await?;
+        let (mut sender, driver) = http1::handshake(TokioIo::new(connection)).await?;
+        let version = self.docker().client_version();
+        let prefix = format!("/v{}.{}", version.major_version, version.minor_version);
+        let request = Request::get(format!("{prefix}{path}")).header("Host", "docker");
+        let request = request.body(Empty::<Bytes>::new())?;
+        // The connection ends when nobody can send any more, which is when the answer has been read.
+        let exchange = async move {
+            let answer = sender.send_request(request).await?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), LONGEST).collect().await?;
+            Ok((status, body.to_bytes()))
+        };
+        let (answered, _) = tokio::join!(exchange, driver);
+        answered
+    }
+}
