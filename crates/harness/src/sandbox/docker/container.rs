@@ -427,7 +427,19 @@ async fn create(
     own: &OwnFiles<'_>,
     quota: Option<u64>,
 ) -> Result<String, EngineError> {
-    let body = request(spec, own, quota);
+    let is_limited = spec.cpus.is_some() || spec.memory.is_some() || spec.pids.is_some();
+    if is_limited && engine.ignores_limits() {
+        return Err(EngineError::Refused {
+            doing: "limit a container".to_owned(),
+            status: 0,
+            message: "this podman runs as a user on control groups of the old kind, and cannot"
+                .to_owned(),
+        });
+    }
+    let mut body = request(spec, own, quota);
+    if let Some(config) = &mut body.host_config {
+        config.userns_mode = engine.user_namespace();
+    }
     let made = engine
         .docker()
         .create_container(None::<CreateContainerOptions>, body);

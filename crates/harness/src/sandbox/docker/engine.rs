@@ -20,7 +20,7 @@ use super::super::Capacity;
 use super::binary::Binary;
 use super::served::{Served, Server};
 use super::tunnel::Destination;
-use super::{Address, EngineError, podman, tunnel};
+use super::{Address, EngineError, look, podman, tunnel};
 
 /// The label that says to which run a container, network or volume belongs.
 pub const RUN_LABEL: &str = "proctor.run";
@@ -70,6 +70,8 @@ struct Shared {
     /// Whether something could not be removed.
     has_lost: AtomicBool,
     maker: Maker,
+    /// Whether it is a user's podman.
+    is_rootless: bool,
     _served: Option<Served>,
 }
 
@@ -131,7 +133,8 @@ impl Engine {
         }
         let architecture = info.architecture.as_deref();
         let binary = Binary::find(&options.binary, &options.env, architecture)?;
-        let version = docker.version().await.map_err(unreachable)?;
+        let maker = maker(docker.version().await.map_err(unreachable)?);
+        let is_rootless = maker.is_podman() && look::is_rootless(&docker, &socket).await?;
         Ok(Self {
             shared: Arc::new(Shared {
                 filled: Mutex::default(),
@@ -144,7 +147,8 @@ impl Engine {
                 scratch: options.scratch.clone(),
                 tasks,
                 has_lost: AtomicBool::new(false),
-                maker: maker(version),
+                maker,
+                is_rootless,
                 _served: served,
             }),
         })
@@ -273,6 +277,20 @@ impl Engine {
 
     pub(super) fn scratch(&self) -> &Path {
         &self.shared.scratch
+    }
+
+    /// Whose ids containers have. With the podman of a user they are others outside than inside, and nobody inside
+    /// could write to our folders but root, unless it is told to keep them.
+    pub(super) fn user_namespace(&self) -> Option<String> {
+        let keeps = self.is_local() && self.shared.is_rootless;
+        keeps.then(|| "keep-id".to_owned())
+    }
+
+    /// Whether limits of containers would be taken and not heeded: the podman of a user has no say over control groups
+    /// of the old kind.
+    pub(super) fn ignores_limits(&self) -> bool {
+        let has_new_groups = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+        self.is_local() && self.shared.is_rootless && !has_new_groups
     }
 
     /// Whether the engine itself can bound what a container writes.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use bollard::Docker;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1;
@@ -12,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Engine, EngineError, RUN_LABEL, attach};
+use super::{Address, Engine, EngineError, RUN_LABEL, attach};
 
 /// The most bytes of an answer.
 const LONGEST: usize = 64 * 1024 * 1024;
@@ -40,6 +41,13 @@ struct Seen {
 struct State {
     #[serde(rename = "OOMKilled")]
     oom_killed: Option<bool>,
+}
+
+/// What podman says of itself.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Info {
+    rootless: Option<bool>,
 }
 
 /// What engines say when they refuse.
@@ -72,41 +80,57 @@ impl Engine {
     }
 
     async fn ask<T: DeserializeOwned>(&self, doing: &str, path: &str) -> Result<T, EngineError> {
-        let gone = |error: &dyn std::error::Error| EngineError::gone(doing, error.to_string());
-        let refused = |status: StatusCode, message| EngineError::Refused {
-            doing: doing.to_owned(),
-            status: status.as_u16(),
-            message,
-        };
-        let asked = tokio::time::timeout(ANSWER, self.get(path)).await;
-        let answer = asked.map_err(|error| gone(&error))?;
-        let (status, body) = answer.map_err(|error| gone(&*error))?;
-        if !status.is_success() {
-            let said = serde_json::from_slice(&body).map(|refusal: Refusal| refusal.message);
-            let said = said.unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned());
-            return Err(refused(status, said));
-        }
-        serde_json::from_slice(&body).map_err(|error| refused(status, error.to_string()))
+        ask(self.docker(), self.socket(), doing, path).await
     }
+}
 
-    async fn get(
-        &self,
-        path: &str,
-    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
-        let connection = attach::connect(self.socket()).await?;
-        let (mut sender, driver) = http1::handshake(TokioIo::new(connection)).await?;
-        let version = self.docker().client_version();
-        let prefix = format!("/v{}.{}", version.major_version, version.minor_version);
-        let request = Request::get(format!("{prefix}{path}")).header("Host", "docker");
-        let request = request.body(Empty::<Bytes>::new())?;
-        // The connection ends when nobody can send any more, which is when the answer has been read.
-        let exchange = async move {
-            let answer = sender.send_request(request).await?;
-            let status = answer.status();
-            let body = Limited::new(answer.into_body(), LONGEST).collect().await?;
-            Ok((status, body.to_bytes()))
-        };
-        let (answered, _) = tokio::join!(exchange, driver);
-        answered
+/// Whether podman runs as a user; other engines do not say it in this way.
+pub(super) async fn is_rootless(docker: &Docker, socket: &Address) -> Result<bool, EngineError> {
+    let info: Info = ask(docker, socket, "look at the engine", "/info").await?;
+    Ok(info.rootless == Some(true))
+}
+
+async fn ask<T: DeserializeOwned>(
+    docker: &Docker,
+    socket: &Address,
+    doing: &str,
+    path: &str,
+) -> Result<T, EngineError> {
+    let gone = |error: &dyn std::error::Error| EngineError::gone(doing, error.to_string());
+    let refused = |status: StatusCode, message| EngineError::Refused {
+        doing: doing.to_owned(),
+        status: status.as_u16(),
+        message,
+    };
+    let version = docker.client_version();
+    let (major, minor) = (version.major_version, version.minor_version);
+    let path = format!("/v{major}.{minor}{path}");
+    let asked = tokio::time::timeout(ANSWER, get(socket, path)).await;
+    let answer = asked.map_err(|error| gone(&error))?;
+    let (status, body) = answer.map_err(|error| gone(&*error))?;
+    if !status.is_success() {
+        let said = serde_json::from_slice(&body).map(|refusal: Refusal| refusal.message);
+        let said = said.unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned());
+        return Err(refused(status, said));
     }
+    serde_json::from_slice(&body).map_err(|error| refused(status, error.to_string()))
+}
+
+async fn get(
+    socket: &Address,
+    path: String,
+) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+    let connection = attach::connect(socket).await?;
+    let (mut sender, driver) = http1::handshake(TokioIo::new(connection)).await?;
+    let request = Request::get(path).header("Host", "docker");
+    let request = request.body(Empty::<Bytes>::new())?;
+    // The connection ends when nobody can send any more, which is when the answer has been read.
+    let exchange = async move {
+        let answer = sender.send_request(request).await?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), LONGEST).collect().await?;
+        Ok((status, body.to_bytes()))
+    };
+    let (answered, _) = tokio::join!(exchange, driver);
+    answered
 }
