@@ -57,7 +57,9 @@ pub fn supervise_if_asked() -> Option<ExitCode> {
 pub(crate) fn refuse_init() -> ExitCode {
     #[expect(clippy::print_stderr, reason = "there is nobody else to tell")]
     {
-        eprintln!("error: {INIT} is for the first process of a container, which is always a Linux program");
+        eprintln!(
+            "error: {INIT} is for the first process of a container, which is always a Linux program"
+        );
     }
     ExitCode::FAILURE
 }

@@ -57,7 +57,10 @@ pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Job> {
     let launch = Launch::plan(assistant.as_os_str(), &args, &ours(), folder);
     let launch = launch.map_err(io::Error::other)?;
     let own = Job::new()?;
-    let (input, output) = (File::open("NUL")?, OpenOptions::new().write(true).open("NUL")?);
+    let (input, output) = (
+        File::open("NUL")?,
+        OpenOptions::new().write(true).open("NUL")?,
+    );
     let errors = output.try_clone()?;
     let streams = [
         Some(input.as_handle()),

@@ -35,7 +35,11 @@ pub(super) fn of_program(name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Er
 /// One argument, quoted where it has to be: backslashes count only before a quote.
 fn push(line: &mut Vec<u16>, argument: &OsStr) {
     let units: Vec<u16> = argument.encode_wide().collect();
-    let is_split = |unit: &u16| [b' ', b'\t', b'\n', 0x0b, b'"'].map(u16::from).contains(unit);
+    let is_split = |unit: &u16| {
+        [b' ', b'\t', b'\n', 0x0b, b'"']
+            .map(u16::from)
+            .contains(unit)
+    };
     if !units.is_empty() && !units.iter().any(is_split) {
         return line.extend(units);
     }
@@ -159,7 +163,13 @@ mod tests {
         let line = of_script(
             Path::new(r"C:\cmd.exe"),
             Path::new(r"C:\a b\x.cmd"),
-            &["plain".into(), "a\"b".into(), "%PATH%".into(), r"c\".into(), "&calc".into()],
+            &[
+                "plain".into(),
+                "a\"b".into(),
+                "%PATH%".into(),
+                r"c\".into(),
+                "&calc".into(),
+            ],
         );
         assert_eq!(
             text(&line.unwrap()),
@@ -175,10 +185,16 @@ mod tests {
         let shell = Path::new("cmd.exe");
         for text in ["a\nb", "a\rb", "a\0b"] {
             let error = of_script(shell, Path::new("x.cmd"), &["ok".into(), text.into()]);
-            assert!(matches!(error, Err(Error::ArgumentRefused { position: 2, .. })), "{text:?}");
+            assert!(
+                matches!(error, Err(Error::ArgumentRefused { position: 2, .. })),
+                "{text:?}"
+            );
         }
         let error = of_program(OsStr::new("p"), &["a\0b".into()]);
-        assert!(matches!(error, Err(Error::ArgumentRefused { position: 1, .. })));
+        assert!(matches!(
+            error,
+            Err(Error::ArgumentRefused { position: 1, .. })
+        ));
     }
 
     #[test]

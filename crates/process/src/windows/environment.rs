@@ -41,7 +41,8 @@ impl Variables {
         let mut block = Vec::new();
         for (name, value) in self.entries.values() {
             // Names that begin with the sign are Windows' own: the current folder of each drive.
-            let is_name = !name.is_empty() && !name.encode_wide().skip(1).any(|unit| unit == EQUALS);
+            let is_name =
+                !name.is_empty() && !name.encode_wide().skip(1).any(|unit| unit == EQUALS);
             if !is_name || has_zero(name) || has_zero(value) {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
@@ -73,7 +74,11 @@ mod tests {
     use super::*;
 
     fn variables(pairs: &[(&str, &str)]) -> Variables {
-        Variables::new(pairs.iter().map(|(name, value)| (name.into(), value.into())))
+        Variables::new(
+            pairs
+                .iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        )
     }
 
     #[test]
@@ -89,14 +94,20 @@ mod tests {
     #[test]
     fn the_block_is_sorted_and_closed() {
         let text = |variables: Variables| String::from_utf16(&variables.block().unwrap()).unwrap();
-        assert_eq!(text(variables(&[("b", "2"), ("A", "1=1")])), "A=1=1\0b=2\0\0");
+        assert_eq!(
+            text(variables(&[("b", "2"), ("A", "1=1")])),
+            "A=1=1\0b=2\0\0"
+        );
         assert_eq!(text(variables(&[])), "\0\0");
     }
 
     #[test]
     fn what_cannot_stand_in_a_block_is_refused() {
         for (name, value) in [("", "x"), ("A=B", "x"), ("A", "x\0y"), ("A\0", "x")] {
-            assert!(variables(&[(name, value)]).block().is_err(), "{name:?} {value:?}");
+            assert!(
+                variables(&[(name, value)]).block().is_err(),
+                "{name:?} {value:?}"
+            );
         }
     }
 }

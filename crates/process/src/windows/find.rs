@@ -61,7 +61,9 @@ fn candidates(path: &Path, env: &Variables) -> Vec<PathBuf> {
     let extensions = extensions(env.get("PATHEXT"));
     let own = path.extension().and_then(OsStr::to_str);
     let is_startable = own.is_some_and(|own| {
-        STARTABLE.iter().any(|known| known.eq_ignore_ascii_case(own))
+        STARTABLE
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(own))
     });
     let with = |extension: &&str| {
         let mut name = OsString::from(path);
@@ -70,7 +72,10 @@ fn candidates(path: &Path, env: &Variables) -> Vec<PathBuf> {
         PathBuf::from(name)
     };
     let itself = is_startable.then(|| path.to_owned());
-    itself.into_iter().chain(extensions.iter().map(with)).collect()
+    itself
+        .into_iter()
+        .chain(extensions.iter().map(with))
+        .collect()
 }
 
 fn extensions(list: Option<&OsStr>) -> Vec<&'static str> {
@@ -79,7 +84,9 @@ fn extensions(list: Option<&OsStr>) -> Vec<&'static str> {
     };
     let known = |entry: &str| {
         let entry = entry.trim().strip_prefix('.')?;
-        STARTABLE.into_iter().find(|known| known.eq_ignore_ascii_case(entry))
+        STARTABLE
+            .into_iter()
+            .find(|known| known.eq_ignore_ascii_case(entry))
     };
     list.split(';').filter_map(known).collect()
 }
@@ -125,15 +132,28 @@ mod tests {
     fn names_without_extension_are_found_in_the_order_of_pathext() {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path();
-        for name in ["tool.cmd", "tool.exe", "tool", "only.bat", "page.js", "dotted.v1.exe"] {
+        for name in [
+            "tool.cmd",
+            "tool.exe",
+            "tool",
+            "only.bat",
+            "page.js",
+            "dotted.v1.exe",
+        ] {
             std::fs::write(at.join(name), "").unwrap();
         }
         assert_eq!(found("tool", at, None).as_deref(), Some("tool.exe"));
-        assert_eq!(found("tool", at, Some(".CMD;.EXE")).as_deref(), Some("tool.cmd"));
+        assert_eq!(
+            found("tool", at, Some(".CMD;.EXE")).as_deref(),
+            Some("tool.cmd")
+        );
         assert_eq!(found("tool", at, Some(".cmd")).as_deref(), Some("tool.cmd"));
         assert_eq!(found("tool.CMD", at, None).as_deref(), Some("tool.cmd"));
         assert_eq!(found("only", at, None).as_deref(), Some("only.bat"));
-        assert_eq!(found("dotted.v1", at, None).as_deref(), Some("dotted.v1.exe"));
+        assert_eq!(
+            found("dotted.v1", at, None).as_deref(),
+            Some("dotted.v1.exe")
+        );
         assert_eq!(found("page", at, Some(".JS;.EXE")), None);
         assert_eq!(found("missing", at, None), None);
         assert_eq!(found("", at, None), None);
@@ -150,15 +170,22 @@ mod tests {
         let find = |name: &str| find(OsStr::new(name), &env, folder.path());
         assert!(find(r"my bin\tool").unwrap().is_file());
         assert!(find("my bin/tool.exe").unwrap().is_file());
-        assert!(matches!(find(r".\tool"), Err(Error::ProgramNotFound { .. })));
-        assert!(matches!(find(r"my bin\notes.txt"), Err(Error::NotExecutable { .. })));
+        assert!(matches!(
+            find(r".\tool"),
+            Err(Error::ProgramNotFound { .. })
+        ));
+        assert!(matches!(
+            find(r"my bin\notes.txt"),
+            Err(Error::NotExecutable { .. })
+        ));
         let whole = bin.join("tool");
         assert!(find(whole.to_str().unwrap()).unwrap().is_file());
     }
 
     #[test]
     fn a_path_that_is_read_as_it_stands_loses_its_prefix_where_it_may() {
-        let check = |path: &str, expect: &str| assert_eq!(plain(Path::new(path)), Path::new(expect));
+        let check =
+            |path: &str, expect: &str| assert_eq!(plain(Path::new(path)), Path::new(expect));
         check(r"\\?\C:\a b\c", r"C:\a b\c");
         check(r"C:\a", r"C:\a");
         check(r"\\?\C:\dot.\c", r"\\?\C:\dot.\c");

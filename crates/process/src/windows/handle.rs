@@ -14,8 +14,8 @@ use windows_sys::Win32::Foundation::{
 };
 use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::Threading::{
-    CreateEventW, GetExitCodeProcess, GetProcessTimes, INFINITE, OpenProcess,
-    PROCESS_NAME_WIN32, PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW, SetEvent,
+    CreateEventW, GetExitCodeProcess, GetProcessTimes, INFINITE, OpenProcess, PROCESS_NAME_WIN32,
+    PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW, SetEvent,
     WaitForMultipleObjects,
 };
 use windows_sys::core::BOOL;
@@ -63,8 +63,7 @@ pub(super) fn wait_any(
         .collect();
     let count = u32::try_from(raw.len()).expect("a handful of handles");
     // SAFETY: the list has that length, and its handles are open while they are borrowed.
-    let answer =
-        unsafe { WaitForMultipleObjects(count, raw.as_ptr(), 0, milliseconds(longest)) };
+    let answer = unsafe { WaitForMultipleObjects(count, raw.as_ptr(), 0, milliseconds(longest)) };
     match answer {
         WAIT_TIMEOUT => Ok(None),
         WAIT_FAILED => Err(io::Error::last_os_error()),
@@ -133,8 +132,7 @@ pub(super) fn usage(process: BorrowedHandle<'_>) -> Option<Usage> {
     let mut times = [FILETIME::default(); 4];
     let [created, exited, kernel, user] = &mut times;
     // SAFETY: the handle is open while it is borrowed; the call fills four structures.
-    let answer =
-        unsafe { GetProcessTimes(process.as_raw_handle(), created, exited, kernel, user) };
+    let answer = unsafe { GetProcessTimes(process.as_raw_handle(), created, exited, kernel, user) };
     checked(answer).ok()?;
     Some(Usage {
         cpu_user: span(times[3]),

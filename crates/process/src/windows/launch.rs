@@ -61,7 +61,11 @@ fn lines(
         return Ok((found, line));
     }
     if let Some(target) = shim::target(&found, env, cwd) {
-        let args: Vec<OsString> = target.args.into_iter().chain(args.iter().cloned()).collect();
+        let args: Vec<OsString> = target
+            .args
+            .into_iter()
+            .chain(args.iter().cloned())
+            .collect();
         let line = command_line::of_program(target.program.as_os_str(), &args)?;
         return Ok((target.program, line));
     }

@@ -61,7 +61,10 @@ fn unique_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     let random = RandomState::new().build_hasher().finish();
-    format!(r"\\.\pipe\proctor-{}-{next}-{random:016x}", std::process::id())
+    format!(
+        r"\\.\pipe\proctor-{}-{next}-{random:016x}",
+        std::process::id()
+    )
 }
 
 /// The end from which a process's output is read.

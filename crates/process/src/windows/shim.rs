@@ -26,7 +26,9 @@ pub(super) fn target(path: &Path, env: &Variables, cwd: &Path) -> Option<Target>
     let folder = path.parent()?;
     let starts: Vec<Vec<String>> = text.lines().filter_map(start).collect();
     // Two lines: one for the interpreter beside the shim, one for that of `PATH`.
-    starts.iter().find_map(|words| resolve(words, &text, folder, env, cwd))
+    starts
+        .iter()
+        .find_map(|words| resolve(words, &text, folder, env, cwd))
 }
 
 /// The words of a line that passes all arguments on, without them.
@@ -84,7 +86,10 @@ fn resolve(
 /// The name of the interpreter that is looked up in `PATH`.
 fn interpreter(text: &str) -> Option<&str> {
     let values = text.lines().filter_map(|line| {
-        let value = line.trim().strip_prefix(r#"SET "_prog="#)?.strip_suffix('"')?;
+        let value = line
+            .trim()
+            .strip_prefix(r#"SET "_prog="#)?
+            .strip_suffix('"')?;
         (!value.contains('%')).then_some(value)
     });
     values.last()
@@ -92,7 +97,10 @@ fn interpreter(text: &str) -> Option<&str> {
 
 /// A word with the folder of the shim in it, which must be there then; `None` if it holds any other variable.
 fn expanded(word: &str, folder: &Path) -> Option<OsString> {
-    let Some(rest) = word.strip_prefix("%dp0%").or_else(|| word.strip_prefix("%~dp0")) else {
+    let Some(rest) = word
+        .strip_prefix("%dp0%")
+        .or_else(|| word.strip_prefix("%~dp0"))
+    else {
         return (!word.contains('%')).then(|| word.into());
     };
     let path = folder.join(rest.trim_start_matches(['\\', '/']));
@@ -145,7 +153,11 @@ endLocal & goto #_undefined_# 2>NUL || title %COMSPEC% & "%dp0%\node_modules\too
             let tool = folder.path().join(r"node_modules\tool");
             fs::create_dir_all(&tool).unwrap();
             fs::create_dir(folder.path().join("bin")).unwrap();
-            for file in [r"node_modules\tool\cli.js", r"node_modules\tool\tool.exe", r"bin\node.exe"] {
+            for file in [
+                r"node_modules\tool\cli.js",
+                r"node_modules\tool\tool.exe",
+                r"bin\node.exe",
+            ] {
                 fs::write(folder.path().join(file), "").unwrap();
             }
             fs::write(folder.path().join("tool.cmd"), shim).unwrap();
@@ -168,12 +180,18 @@ endLocal & goto #_undefined_# 2>NUL || title %COMSPEC% & "%dp0%\node_modules\too
         let script = OsString::from(r"node_modules\tool\cli.js");
         let folder = Folder::new(NPM);
         let args = vec!["--flag".into(), script.clone()];
-        assert_eq!(folder.target(), Some((r"bin\node.exe".into(), args.clone())));
+        assert_eq!(
+            folder.target(),
+            Some((r"bin\node.exe".into(), args.clone()))
+        );
         fs::write(folder.0.path().join("node.exe"), "").unwrap();
         assert_eq!(folder.target(), Some(("node.exe".into(), args)));
 
         let folder = Folder::new(OLD);
-        assert_eq!(folder.target(), Some((r"bin\node.exe".into(), vec![script.clone()])));
+        assert_eq!(
+            folder.target(),
+            Some((r"bin\node.exe".into(), vec![script.clone()]))
+        );
         fs::write(folder.0.path().join("node.exe"), "").unwrap();
         assert_eq!(folder.target(), Some(("node.exe".into(), vec![script])));
 

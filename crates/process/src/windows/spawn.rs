@@ -14,10 +14,10 @@ use windows_sys::Win32::Foundation::{HANDLE, INVALID_HANDLE_VALUE};
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 use windows_sys::Win32::System::Threading::{
     CREATE_NO_WINDOW, CREATE_UNICODE_ENVIRONMENT, CreateProcessW, DETACHED_PROCESS,
-    DeleteProcThreadAttributeList, EXTENDED_STARTUPINFO_PRESENT,
-    InitializeProcThreadAttributeList, PROC_THREAD_ATTRIBUTE_HANDLE_LIST,
-    PROC_THREAD_ATTRIBUTE_JOB_LIST, PROC_THREAD_ATTRIBUTE_PSEUDOCONSOLE, PROCESS_INFORMATION,
-    STARTF_USESTDHANDLES, STARTUPINFOEXW, STARTUPINFOW, UpdateProcThreadAttribute,
+    DeleteProcThreadAttributeList, EXTENDED_STARTUPINFO_PRESENT, InitializeProcThreadAttributeList,
+    PROC_THREAD_ATTRIBUTE_HANDLE_LIST, PROC_THREAD_ATTRIBUTE_JOB_LIST,
+    PROC_THREAD_ATTRIBUTE_PSEUDOCONSOLE, PROCESS_INFORMATION, STARTF_USESTDHANDLES, STARTUPINFOEXW,
+    STARTUPINFOW, UpdateProcThreadAttribute,
 };
 
 use super::handle::{checked, make_inheritable, owned};
@@ -58,11 +58,18 @@ pub(super) fn spawn(
     let file = terminated(&launch.file);
     let cwd = terminated(&launch.cwd);
     let mut line = launch.line.clone();
-    let inherited: Vec<HANDLE> = streams.iter().flatten().map(AsRawHandle::as_raw_handle).collect();
+    let inherited: Vec<HANDLE> = streams
+        .iter()
+        .flatten()
+        .map(AsRawHandle::as_raw_handle)
+        .collect();
     for stream in streams.iter().flatten() {
         make_inheritable(*stream)?;
     }
-    let jobs: Vec<HANDLE> = job.iter().map(|job| job.as_handle().as_raw_handle()).collect();
+    let jobs: Vec<HANDLE> = job
+        .iter()
+        .map(|job| job.as_handle().as_raw_handle())
+        .collect();
     let mut attributes = Attributes::new(3)?;
     if !inherited.is_empty() {
         attributes.set_list(PROC_THREAD_ATTRIBUTE_HANDLE_LIST, &inherited)?;
@@ -130,7 +137,9 @@ pub(super) fn system_folder() -> Option<PathBuf> {
     let mut buffer = [0; 260];
     // SAFETY: the buffer has the length that is passed.
     let length = unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), 260) };
-    let path = buffer.get(..length as usize).filter(|path| !path.is_empty())?;
+    let path = buffer
+        .get(..length as usize)
+        .filter(|path| !path.is_empty())?;
     Some(OsString::from_wide(path).into())
 }
 

@@ -124,7 +124,10 @@ impl Streams {
             outputs.map(|(stdout, _)| stdout.as_handle()),
             outputs.map(|(_, stderr)| stderr.as_handle()),
         ];
-        let console = self.terminal.as_ref().map_or(Console::Hidden, Console::Pseudo);
+        let console = self
+            .terminal
+            .as_ref()
+            .map_or(Console::Hidden, Console::Pseudo);
         spawn(launch, streams, &console, Some(job))
     }
 }

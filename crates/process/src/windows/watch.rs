@@ -58,9 +58,7 @@ impl Orders {
 
     fn take(&self) -> Option<Order> {
         let given = self.given.lock();
-        given
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()
+        given.unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
@@ -78,7 +76,10 @@ pub(super) struct Watched {
 /// Watches until everybody is gone.
 pub(super) fn watch(watched: Watched) -> Finished {
     let started = Instant::now();
-    let until = watched.limits.wall.and_then(|wall| started.checked_add(wall));
+    let until = watched
+        .limits
+        .wall
+        .and_then(|wall| started.checked_add(wall));
     let watch = Watch {
         watched,
         started,
