@@ -1,8 +1,6 @@
 //! The gateway as its owner sees it: started, keys minted and revoked, ledgers read, stopped.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -19,6 +17,7 @@ use crate::handler::Door;
 use crate::hub::{Answerer, Counters, Hub};
 use crate::key::{Key, KeySpec, Keys, Playbacks, VirtualKey};
 use crate::ledger::Ledger;
+use crate::local;
 use crate::pricing::Prices;
 use crate::redact::Redactor;
 use crate::script::{Playback, Recorded, Script};
@@ -30,9 +29,6 @@ use crate::wire::Provider;
 
 /// How long calls of a revoked key may take to end. They are told at once.
 const REVOKE_GRACE: Duration = Duration::from_secs(2);
-
-/// Everybody on the machine may knock; the key decides.
-const SOCKET_MODE: u32 = 0o777;
 
 /// How to run a gateway.
 #[derive(Debug)]
@@ -79,7 +75,7 @@ pub struct Gateway {
     server: Option<Server>,
 }
 
-/// A Unix socket that the gateway listens on. Dropping it closes and removes the socket.
+/// A local socket that the gateway listens on. Dropping it closes and removes the socket.
 #[derive(Debug)]
 pub struct SocketGuard {
     path: PathBuf,
@@ -214,9 +210,9 @@ impl Gateway {
             .unwrap_or_default()
     }
 
-    /// Listens on a Unix socket too, for clients without a network. Whoever comes through it without a
-    /// key, or as a proxy's client, is taken for `key`.
-    pub fn listen_unix(
+    /// Listens on a [local](crate::local) socket too, for clients without a network. Whoever comes through it
+    /// without a key, or as a proxy's client, is taken for `key`.
+    pub fn listen_local(
         &self,
         path: &Path,
         key: Option<&VirtualKey>,
@@ -225,14 +221,11 @@ impl Gateway {
             address: path.display().to_string(),
             source,
         };
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let mode = std::fs::Permissions::from_mode(SOCKET_MODE);
-        fs_err::set_permissions(path, mode).map_err(failed)?;
+        let socket = local::Bound::new(path).map_err(failed)?;
         let key = key.and_then(|key| self.hub.keys.find(key.expose()));
         let stop = CancellationToken::new();
         if let Some(server) = &self.server {
-            server.listen_unix(listener, Door { key }, stop.clone());
+            server.listen_local(socket, Door { key }, stop.clone());
         }
         Ok(SocketGuard {
             path: path.to_owned(),

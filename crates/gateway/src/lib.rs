@@ -27,6 +27,7 @@ mod hub;
 mod key;
 mod ledger;
 mod live;
+pub mod local;
 mod meter;
 mod metrics;
 mod pages;

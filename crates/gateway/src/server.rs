@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
-use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -12,7 +11,7 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,6 +20,7 @@ use crate::dial::Dialer;
 use crate::error::GatewayError;
 use crate::handler::{Door, Worker, handle};
 use crate::hub::Hub;
+use crate::local;
 use crate::pool::Pool;
 
 /// Whoever has not sent all headers by then is cut off.
@@ -48,12 +48,12 @@ enum Job {
 
 enum Accepted {
     Tcp(StdTcpStream),
-    Unix(StdUnixStream),
+    Local(local::Handed),
 }
 
 enum Listener {
     Tcp(StdTcpListener),
-    Unix(StdUnixListener),
+    Local(local::Bound),
 }
 
 /// The threads of a gateway.
@@ -125,13 +125,8 @@ impl Server {
     }
 
     /// Accepts from this socket until `stop`.
-    pub(crate) fn listen_unix(
-        &self,
-        listener: StdUnixListener,
-        door: Door,
-        stop: CancellationToken,
-    ) {
-        self.accept(Listener::Unix(listener), door, stop);
+    pub(crate) fn listen_local(&self, socket: local::Bound, door: Door, stop: CancellationToken) {
+        self.accept(Listener::Local(socket), door, stop);
     }
 
     fn accept(&self, listener: Listener, door: Door, stop: CancellationToken) {
@@ -198,16 +193,14 @@ async fn accept_all(listener: Listener, door: Arc<Door>, crew: Arc<Crew>) {
                 pass_on(accepted.map(Accepted::Tcp), &door, &crew).await;
             }
         }
-        Listener::Unix(listener) => {
-            let Ok(listener) = UnixListener::from_std(listener) else {
+        Listener::Local(socket) => {
+            let Ok(mut listener) = socket.listen() else {
                 return;
             };
             loop {
-                let accepted = listener
-                    .accept()
-                    .await
-                    .and_then(|(stream, _)| stream.into_std());
-                pass_on(accepted.map(Accepted::Unix), &door, &crew).await;
+                let accepted = listener.accept().await;
+                let accepted = accepted.and_then(local::Stream::hand_on);
+                pass_on(accepted.map(Accepted::Local), &door, &crew).await;
             }
         }
     }
@@ -234,7 +227,7 @@ async fn serve(accepted: Accepted, worker: Arc<Worker>, door: Arc<Door>) -> io::
                 }
             }
         }
-        Accepted::Unix(stream) => serve_on(UnixStream::from_std(stream)?, worker, door).await,
+        Accepted::Local(stream) => serve_on(stream.take()?, worker, door).await,
     }
     Ok(())
 }

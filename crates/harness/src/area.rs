@@ -2,16 +2,12 @@
 //! Not inside the run's folder, because that often lies in a user's project, and agents and
 //! build tools look for settings (CLAUDE.md, Cargo.toml, package.json) in every folder above.
 
-use std::{
-    fs::File,
-    io,
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
-};
+use std::{fs::File, io};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::{store, tree};
+use crate::{platform, store, tree};
 
 const PREFIX: &str = "proctor-";
 const LOCK: &str = "lock";
@@ -44,8 +40,8 @@ impl Area {
             path,
             _held: held,
         };
-        std::fs::DirBuilder::new().mode(0o700).create(&area.path)?;
-        fs::create_dir_all(area.home.join("tmp"))?;
+        platform::make_private_folder(area.path.as_std_path())?;
+        area.furnish()?;
         fs::create_dir(&area.scratch)?;
         Ok(area)
     }
@@ -62,7 +58,13 @@ impl Area {
                 }
             }
         }
-        fs::create_dir(self.home.join("tmp"))
+        self.furnish()
+    }
+
+    /// The folders that programs take for granted in a HOME.
+    fn furnish(&self) -> io::Result<()> {
+        let mut folders = platform::HOME_FOLDERS.iter();
+        folders.try_for_each(|folder| fs::create_dir_all(self.home.join(folder)))
     }
 
     /// Copy a file into the HOME, if it is there, for the agent's eyes only.
@@ -72,7 +74,7 @@ impl Area {
             Ok(bytes) => {
                 fs::create_dir_all(to.parent().unwrap_or(&self.home))?;
                 fs::write(&to, bytes)?;
-                fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600))
+                platform::set_mode(to.as_std_path(), 0o600)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),

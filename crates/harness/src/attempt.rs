@@ -13,6 +13,7 @@ use crate::{
     outcome::Outcome,
     plan::TrialPlan,
     store::{self, Meta, Record, StoreError, TrialStatus},
+    tree,
     trial::{self, Cause, TrialError},
 };
 
@@ -158,7 +159,7 @@ pub(crate) fn set_aside(folder: &Utf8Path) -> Result<(), StoreError> {
         attempt += 1;
     }
     let aside = name(attempt);
-    fs::rename(folder, &aside).map_err(|source| StoreError {
+    tree::rename(folder, &aside).map_err(|source| StoreError {
         path: aside,
         source,
     })

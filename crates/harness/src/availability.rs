@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::{AuthCheck, Cli, Installed, PROBE_LIMIT},
     host::Host,
-    tree,
+    platform, tree,
 };
 
 /// An entry of the cache; it holds while the binary is the same.
@@ -153,7 +153,7 @@ pub(crate) fn version_in(text: &str) -> Option<String> {
 }
 
 fn stamp(path: &Utf8Path) -> Option<Stamp> {
-    let path = path.canonicalize_utf8().ok()?;
+    let path = platform::canonical(path).ok()?;
     let meta = path.metadata().ok()?;
     let modified = meta
         .modified()

@@ -4,15 +4,16 @@
 
 use std::{
     fs::File,
-    io::{Error, ErrorKind, Result, Write},
+    io::{ErrorKind, Result, Write},
     time::{Duration, SystemTime},
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
+
+use crate::platform;
 
 /// How often a holder shows that it lives.
 pub const BEAT: Duration = Duration::from_secs(3);
@@ -82,26 +83,15 @@ impl Holder {
 pub struct Birth {
     /// The running kernel and its space of process numbers.
     pub space: String,
-    /// When, in ticks since that kernel started.
+    /// When: in ticks since that kernel started on Linux, by the calendar elsewhere.
     pub at: u64,
 }
 
 impl Birth {
     /// That of a living process; `None` when there is none.
     fn of(pid: u32) -> Option<Birth> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // A name may hold anything, also parentheses.
-        let (_, fields) = stat.rsplit_once(')')?;
-        let mut fields = fields.split_whitespace();
-        if matches!(fields.next()?, "Z" | "X") {
-            return None;
-        }
-        let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        let numbers = std::fs::read_link("/proc/self/ns/pid").ok()?;
-        Some(Birth {
-            space: format!("{} {}", kernel.trim(), numbers.display()),
-            at: fields.nth(18)?.parse().ok()?,
-        })
+        let (space, at) = platform::birth(pid)?;
+        Some(Birth { space, at })
     }
 }
 
@@ -296,35 +286,13 @@ impl Seen {
 impl Claim {
     /// Show that we live, and see whether we still have the trial.
     pub fn beat(&self) -> Result<Standing> {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_NOW,
-        };
-        self.touch(now)
+        platform::touch(&self.file)?;
+        self.standing()
     }
 
     /// The same at a time that is given, for simulations.
     pub fn beat_at(&self, at: SystemTime) -> Result<Standing> {
-        let since = at.duration_since(SystemTime::UNIX_EPOCH);
-        let since = since.map_err(|_| Error::from(ErrorKind::InvalidInput))?;
-        self.touch(Timespec {
-            tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: since.subsec_nanos().into(),
-        })
-    }
-
-    fn touch(&self, last_modification: Timespec) -> Result<Standing> {
-        let last_access = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        };
-        futimens(
-            &self.file,
-            &Timestamps {
-                last_access,
-                last_modification,
-            },
-        )?;
+        self.file.set_modified(at)?;
         self.standing()
     }
 

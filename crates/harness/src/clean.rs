@@ -4,7 +4,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::{area, cluster, runs, store::RunDir, tree, watch::trial_folders};
+use crate::{area, cluster, platform::pointer, runs, store::RunDir, tree, watch::trial_folders};
 
 /// What of a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,10 +138,9 @@ fn unlink_latest(run: &Utf8Path) {
     let Some(results) = run.parent().and_then(Utf8Path::parent) else {
         return;
     };
-    let link = results.join("latest");
-    if link.is_symlink() && !link.exists() {
-        // A link is a comfort; one that cannot be removed harms nobody.
-        let _ = fs::remove_file(link);
+    let latest = results.join("latest");
+    if pointer::target(latest.as_std_path()).is_some_and(|target| !target.exists()) {
+        pointer::unpoint(latest.as_std_path());
     }
 }
 
@@ -162,6 +161,7 @@ fn size(path: &Utf8Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform;
 
     fn a_run() -> (tempfile::TempDir, Utf8PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -173,7 +173,8 @@ mod tests {
             fs::write(workspace.join("file"), "12345").unwrap();
         }
         fs::write(run.join(".lock"), "").unwrap();
-        std::os::unix::fs::symlink("runs/20260101-000000-00000001", root.join("latest")).unwrap();
+        let target = std::path::Path::new("runs/20260101-000000-00000001");
+        platform::link(target, root.join("latest").as_std_path()).unwrap();
         (dir, run)
     }
 
@@ -205,7 +206,7 @@ mod tests {
         std::fs::write(&claim, "{}\n\"recorded\"\n").unwrap();
         run(&path, Extent::Run, Mode::Remove).unwrap();
         assert!(!path.exists());
-        assert!(!dir.path().join("latest").is_symlink());
+        assert_eq!(pointer::target(&dir.path().join("latest")), None);
     }
 
     #[test]

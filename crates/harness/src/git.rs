@@ -9,7 +9,7 @@ use proctor_process::{
     quick::{self, CommandOutput, Environment, QuickCommand, Sink, Source},
 };
 
-use crate::host::Host;
+use crate::{host::Host, platform};
 
 /// Fetching a large repository takes a while; nothing takes longer than this.
 const LIMIT: Duration = Duration::from_mins(30);
@@ -173,8 +173,11 @@ impl Git {
     /// all but what a hook that runs Proctor would hand down of its own repository.
     fn inherited(&self) -> BTreeMap<OsString, OsString> {
         let comes = |name: &str| match self.config {
-            Configuration::Ours => !name.starts_with("GIT_"),
-            Configuration::User => !OF_ONE_REPOSITORY.contains(&name),
+            Configuration::Ours => !name.to_ascii_uppercase().starts_with("GIT_"),
+            Configuration::User => {
+                let mut tying = OF_ONE_REPOSITORY.iter();
+                !tying.any(|tied| platform::is_same_name(tied, name))
+            }
         };
         let inherited = self.inherited.iter().filter(|(name, _)| comes(name));
         inherited
@@ -186,7 +189,7 @@ impl Git {
     fn chooses_ssh(&self) -> bool {
         ["GIT_SSH_COMMAND", "GIT_SSH"]
             .iter()
-            .any(|name| self.inherited.contains_key(*name))
+            .any(|name| platform::variable(&self.inherited, name).is_some())
     }
 
     fn command<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (String, QuickCommand) {
@@ -222,7 +225,8 @@ impl Git {
                         "gc.auto=0",
                         "-c",
                         "core.autocrlf=false",
-                    ]);
+                    ])
+                    .args(platform::git_settings().iter().copied());
             }
             Configuration::User if self.chooses_ssh() => {}
             // A question for a passphrase would wait forever.

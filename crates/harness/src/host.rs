@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use camino::Utf8PathBuf;
 use proctor_process::Supervisor;
 
+use crate::platform;
+
 /// The machine and the user, as seen at the start.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -58,10 +60,10 @@ impl Host {
     pub fn clean_env(&self, home: &camino::Utf8Path) -> BTreeMap<String, String> {
         let mut env: BTreeMap<String, String> = ALLOWED
             .iter()
-            .filter_map(|name| Some(((*name).to_owned(), self.env.get(*name)?.clone())))
+            .filter_map(|name| Some(((*name).to_owned(), self.variable(name)?.to_owned())))
             .collect();
+        env.extend(platform::own_environment(&self.env, home));
         env.insert("HOME".to_owned(), home.to_string());
-        env.insert("TMPDIR".to_owned(), home.join("tmp").into_string());
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
         env
     }
@@ -70,22 +72,18 @@ impl Host {
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Host {
         let mut host = self.clone();
-        host.env.insert(name.to_owned(), value.to_owned());
+        let name = platform::environment_name(&host.env, name);
+        host.env.insert(name, value.to_owned());
         host
+    }
+
+    /// The value of a variable. Where names of variables do not depend on their case, it does not either.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        platform::variable(&self.env, name)
     }
 
     /// Find a program on the host's PATH.
     pub fn find_program(&self, name: &str) -> Option<Utf8PathBuf> {
-        let path = self.env.get("PATH")?;
-        path.split(':')
-            .filter(|folder| !folder.is_empty())
-            .map(|folder| self.cwd.join(folder).join(name))
-            .find(|candidate| is_executable(candidate))
+        platform::find_program(&self.env, &self.cwd, name)
     }
-}
-
-fn is_executable(path: &camino::Utf8Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -32,6 +32,7 @@ pub mod models;
 pub mod outcome;
 mod packages;
 pub mod plan;
+mod platform;
 pub mod progress;
 pub mod providers;
 pub mod report;

@@ -258,7 +258,7 @@ impl Models {
             None => None,
             Some(folder) => {
                 let path = folder.join(SOCKET);
-                Some(self.gateway.listen_unix(path.as_std_path(), Some(&key))?)
+                Some(self.gateway.listen_local(path.as_std_path(), Some(&key))?)
             }
         };
         let base_url = match needs.sockets {

@@ -7,7 +7,6 @@ mod python;
 use std::{
     fmt::{self, Write as _},
     io,
-    os::unix::fs::{PermissionsExt, symlink},
     time::Duration,
 };
 
@@ -17,7 +16,7 @@ use proctor_process::quick::{self, QuickCommand};
 use tempfile::TempDir;
 
 pub use self::python::PythonVersion;
-use crate::{agent::Registry, host::Host, tree};
+use crate::{agent::Registry, host::Host, platform, tree};
 
 /// Where installed packages are seen in containers.
 const INSIDE: &str = "/proctor/cli";
@@ -102,6 +101,14 @@ pub enum PackageError {
         /// What is not in it.
         program: &'static str,
     },
+    /// What is installed here does not run there.
+    #[error(
+        "{package} cannot be installed for Linux containers on this system: use an image that has it, or an agent without `version`"
+    )]
+    NotForContainers {
+        /// What was to be installed.
+        package: String,
+    },
     /// The cache cannot be used.
     #[error("could not write to {folder}")]
     Cache {
@@ -110,6 +117,37 @@ pub enum PackageError {
         /// What the operating system said.
         source: io::Error,
     },
+}
+
+/// Where a package is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// On this machine.
+    Here,
+    /// In Linux containers.
+    Containers,
+}
+
+impl Target {
+    /// Its system in npm's words.
+    fn system(self) -> &'static str {
+        match (self, std::env::consts::OS) {
+            (Target::Containers, _) => "linux",
+            (Target::Here, "macos") => "darwin",
+            (Target::Here, "windows") => "win32",
+            (Target::Here, other) => other,
+        }
+    }
+
+    /// The system and the processor in npm's words.
+    fn platform(self) -> String {
+        format!("{}-{}", self.system(), processor())
+    }
+
+    /// Whether it is another system than ours.
+    fn is_elsewhere(self) -> bool {
+        self.system() != Target::Here.system()
+    }
 }
 
 /// A package on this machine.
@@ -123,12 +161,38 @@ pub struct InstalledPackage {
 
 impl Package {
     /// Where it is on this machine, once it is installed.
-    fn place(&self, cache: &Utf8Path, python: Option<PythonVersion>) -> Utf8PathBuf {
+    fn place(
+        &self,
+        cache: &Utf8Path,
+        python: Option<PythonVersion>,
+        target: Target,
+    ) -> Utf8PathBuf {
         let mut name = format!("{}@{}", self.name.replace('/', "+"), self.version);
         if let Some(version) = python {
             let _ = write!(name, "+python{version}");
         }
-        cache.join("clis").join(platform()).join(name)
+        cache.join("clis").join(target.platform()).join(name)
+    }
+
+    /// The program, below the package's folder. On Windows npm makes one that can be started itself.
+    fn program_in(&self, target: Target) -> Utf8PathBuf {
+        match (self.registry, target.system()) {
+            (Registry::Npm(_), "win32") => format!("node_modules/.bin/{}.cmd", self.program).into(),
+            (Registry::PyPi { .. }, "win32") => format!("bin/{}.cmd", self.program).into(),
+            _ => Utf8Path::new("bin").join(self.program),
+        }
+    }
+
+    /// Whether what is installed here can be what runs there: npm can be asked for another system, but makes files
+    /// by the rules of ours; pip cannot.
+    fn check_target(&self, target: Target) -> Result<(), PackageError> {
+        let is_npm = matches!(self.registry, Registry::Npm(_));
+        if target.is_elsewhere() && (cfg!(windows) || !is_npm) {
+            return Err(PackageError::NotForContainers {
+                package: self.to_string(),
+            });
+        }
+        Ok(())
     }
 
     /// The package, installed now if it is not there yet. Whoever else wants it meanwhile, in this
@@ -138,11 +202,13 @@ impl Package {
         &self,
         host: &Host,
         python: Option<PythonVersion>,
+        target: Target,
     ) -> Result<InstalledPackage, PackageError> {
+        self.check_target(target)?;
         let cache = host.cache.as_ref().ok_or(PackageError::NoCache)?;
-        let folder = self.place(cache, python);
+        let folder = self.place(cache, python, target);
         let installed = InstalledPackage {
-            program: Utf8Path::new("bin").join(self.program),
+            program: self.program_in(target),
             folder: folder.clone(),
         };
         if folder.is_dir() {
@@ -168,7 +234,7 @@ impl Package {
         let fresh = TempDir::with_prefix_in(".installing-", &place).map_err(failed)?;
         let inside = Utf8Path::from_path(fresh.path()).expect("it is below a path that is text");
         match (self.registry, python) {
-            (Registry::Npm(_), _) => self.install_into(inside, host).await?,
+            (Registry::Npm(_), _) => self.install_into(inside, host, target).await?,
             (Registry::PyPi { with, .. }, Some(python)) => {
                 python::install(self, with, python, inside, host).await?;
             }
@@ -179,12 +245,26 @@ impl Package {
             }
         }
         share(inside).map_err(failed)?;
-        fs::rename(inside, &folder).map_err(failed)?;
+        platform::rename(inside.as_std_path(), folder.as_std_path()).map_err(failed)?;
         Ok(installed)
     }
 
-    async fn install_into(&self, folder: &Utf8Path, host: &Host) -> Result<(), PackageError> {
-        self.npm(folder, &self.to_string(), host).await?;
+    async fn install_into(
+        &self,
+        folder: &Utf8Path,
+        host: &Host,
+        target: Target,
+    ) -> Result<(), PackageError> {
+        self.npm(folder, &self.to_string(), host, target).await?;
+        if target.system() == "win32" {
+            let is_there = folder.join(self.program_in(target)).is_file();
+            return is_there
+                .then_some(())
+                .ok_or_else(|| PackageError::NoProgram {
+                    package: self.to_string(),
+                    program: self.program,
+                });
+        }
         let entry = folder.join("node_modules/.bin").join(self.program);
         let no_program = || PackageError::NoProgram {
             package: self.to_string(),
@@ -199,11 +279,11 @@ impl Package {
         fs::create_dir(&bin).map_err(failed)?;
         let program = bin.join(self.program);
         if !is_node_script(&start) {
-            let target = format!("../node_modules/.bin/{}", self.program);
-            return symlink(target, &program).map_err(failed);
+            let entry = format!("../node_modules/.bin/{}", self.program);
+            return platform::link(entry.as_ref(), program.as_std_path()).map_err(failed);
         }
-        let node = format!("node-{}", platform());
-        self.npm(folder, &format!("{node}@{NODE_VERSION}"), host)
+        let node = format!("node-{}", target.platform());
+        self.npm(folder, &format!("{node}@{NODE_VERSION}"), host, target)
             .await?;
         let script = format!(
             "#!/bin/sh\nhere=${{0%/*}}\nexec \"$here/../node_modules/{node}/bin/node\" \"$here/../node_modules/.bin/{}\" \"$@\"\n",
@@ -212,7 +292,13 @@ impl Package {
         fs::write(&program, script).map_err(failed)
     }
 
-    async fn npm(&self, folder: &Utf8Path, wanted: &str, host: &Host) -> Result<(), PackageError> {
+    async fn npm(
+        &self,
+        folder: &Utf8Path,
+        wanted: &str,
+        host: &Host,
+        target: Target,
+    ) -> Result<(), PackageError> {
         let Some(npm) = host.find_program("npm") else {
             return Err(PackageError::NoNpm {
                 package: wanted.to_owned(),
@@ -227,7 +313,16 @@ impl Package {
             "--loglevel=error",
             wanted,
         ];
-        let command = QuickCommand::new(npm).args(args).cwd(folder);
+        let elsewhere = [
+            "--os=linux",
+            &format!("--cpu={}", processor()),
+            "--libc=glibc",
+            "--force",
+        ];
+        let elsewhere = elsewhere.into_iter().filter(|_| target.is_elsewhere());
+        let command = QuickCommand::new(npm)
+            .args(args.into_iter().chain(elsewhere))
+            .cwd(folder);
         let failed = |message: String| PackageError::Failed {
             command: "npm install",
             package: wanted.to_owned(),
@@ -249,14 +344,13 @@ fn tail(said: &[u8]) -> String {
     said[from..].to_owned()
 }
 
-/// The platform in npm's words.
-fn platform() -> String {
-    let arch = match std::env::consts::ARCH {
+/// The processor in npm's words.
+fn processor() -> &'static str {
+    match std::env::consts::ARCH {
         "x86_64" => "x64",
         "aarch64" => "arm64",
         other => other,
-    };
-    format!("{}-{arch}", std::env::consts::OS)
+    }
 }
 
 /// Whether a file is a script whose first line calls for Node.
@@ -274,9 +368,12 @@ fn first_bytes(path: &Utf8Path) -> io::Result<Vec<u8>> {
 
 /// Let everybody read and run what everybody is to use: agents are seldom the user that we are.
 fn share(folder: &Utf8Path) -> io::Result<()> {
+    if !platform::HAS_MODES {
+        return Ok(());
+    }
     let bin = folder.join("bin");
     for entry in bin.read_dir_utf8()? {
-        fs::set_permissions(entry?.path(), std::fs::Permissions::from_mode(0o755))?;
+        platform::set_mode(entry?.path().as_std_path(), 0o755)?;
     }
     tree::open_to_all(folder.as_std_path())
 }

@@ -1,12 +1,13 @@
 //! A WebSocket on loopback for agents that connect to their driver. Connections may come and
 //! go; what is to be sent waits for the next one.
 
-use std::{io, net::SocketAddr, os::unix::fs::PermissionsExt};
+use std::{io, net::SocketAddr};
 
 use camino::Utf8Path;
 use futures_util::{SinkExt, StreamExt};
+use proctor_gateway::local;
 use tokio::{
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream},
     sync::mpsc,
     task::JoinSet,
 };
@@ -51,13 +52,12 @@ impl Socket {
         Ok(Socket::serve(Listener::Tcp(listener), address))
     }
 
-    /// Listen on a Unix socket that is reached at this address in a container, whoever asks there.
-    pub fn listen_unix(path: &Utf8Path, address: SocketAddr) -> io::Result<Socket> {
+    /// Listen on a local socket that is reached at this address in a container, whoever asks there.
+    pub fn listen_local(path: &Utf8Path, address: SocketAddr) -> io::Result<Socket> {
         // An agent that is started again finds the socket of the time before.
         let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
-        Ok(Socket::serve(Listener::Unix(listener), address))
+        let listener = local::Listener::bind(path.as_std_path())?;
+        Ok(Socket::serve(Listener::Local(listener), address))
     }
 
     fn serve(listener: Listener, address: SocketAddr) -> Socket {
@@ -88,23 +88,23 @@ impl Socket {
 /// Who waits for connections.
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Local(local::Listener),
 }
 
-type Connection = Either<TcpStream, UnixStream>;
+type Connection = Either<TcpStream, local::Stream>;
 
 impl Listener {
-    async fn accept(&self) -> io::Result<Connection> {
+    async fn accept(&mut self) -> io::Result<Connection> {
         match self {
             Listener::Tcp(listener) => Ok(Either::Left(listener.accept().await?.0)),
-            Listener::Unix(listener) => Ok(Either::Right(listener.accept().await?.0)),
+            Listener::Local(listener) => Ok(Either::Right(listener.accept().await?)),
         }
     }
 }
 
 /// Serve one connection at a time; the CLI opens the next when it has lost the last.
 async fn serve(
-    listener: Listener,
+    mut listener: Listener,
     events: mpsc::Sender<SocketEvent>,
     mut replies: mpsc::UnboundedReceiver<Vec<u8>>,
 ) {

@@ -11,6 +11,7 @@ use crate::{
     config::Repo,
     git::{Git, GitError},
     host::Host,
+    platform,
 };
 
 /// What a workspace is made from.
@@ -106,6 +107,7 @@ impl Source {
             Repo::Path(path) => Source::open_path(path, revision, host).await,
             Repo::Url(url) => {
                 if let Some(path) = url.strip_prefix("file://") {
+                    let path = platform::path_of_file_url(path);
                     return Source::open_path(Utf8Path::new(path), revision, host).await;
                 }
                 let git = Git::new(host, &private.join("fetched.git"));

@@ -1,7 +1,7 @@
 //! Runs a suite: its trials in parallel, each with a folder of its own, none lost. A run that
 //! was ended can be resumed: what is finished stays, the rest is run.
 
-use std::{collections::BTreeSet, os::unix::fs::symlink, sync::Mutex};
+use std::{collections::BTreeSet, sync::Mutex};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -24,6 +24,7 @@ use crate::{
     models::Models,
     outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
+    platform::pointer,
     providers::{Providers, Turn, pause},
     runner::{CACHE, FailedStart, RunSummary, TrialSummary, judges, overall, summary},
     sandbox::{Pool, Seat, docker::EngineError},
@@ -108,8 +109,8 @@ pub struct RunStatus {
 
 /// Look at a run's folder.
 pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
-    let kept = KeptPlan::read(run)?;
-    let path = run.canonicalize_utf8().unwrap_or_else(|_| run.to_owned());
+    let path = store::run_folder(run).unwrap_or_else(|_| run.to_owned());
+    let kept = KeptPlan::read(&path)?;
     let mut trials: Vec<TrialSummary> = Vec::new();
     for key in &kept.trials {
         let folder = key.folder(&path);
@@ -405,13 +406,15 @@ impl SuiteRun<'_> {
         let Some(name) = run_dir.path.file_name() else {
             return;
         };
-        let link = self.results_dir.join("latest");
+        let latest = self.results_dir.join("latest");
         let fresh = self.results_dir.join(format!(".latest-{}", run_dir.id));
+        let target = Utf8Path::new("runs").join(name);
         // A link is a comfort: a run without it is whole.
-        let made = symlink(format!("runs/{name}"), &fresh);
-        if made.is_ok() && fs::rename(&fresh, &link).is_err() {
-            let _ = fs::remove_file(&fresh);
-        }
+        let _ = pointer::point(
+            latest.as_std_path(),
+            target.as_std_path(),
+            fresh.as_std_path(),
+        );
     }
 }
 

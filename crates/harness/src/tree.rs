@@ -3,19 +3,15 @@
 
 use std::{
     io::{ErrorKind, Result, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, PermissionsExt},
-    },
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::store;
+use crate::{platform, store};
 
 /// Copy the folder `from` to `to`: files with their modes, links as links.
 /// Sockets, pipes and devices are left out: they mean nothing in a copy.
@@ -41,7 +37,7 @@ pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Resul
         if kind.is_dir() {
             copy_where(&path, &target, keep)?;
         } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(&path)?, &target)?;
+            platform::link(&fs::read_link(&path)?, &target)?;
         } else if kind.is_file() {
             fs::copy(&path, &target)?;
         }
@@ -83,7 +79,7 @@ fn remove_one(path: &Path) -> Result<()> {
 /// Move `from` to `to`, also from one file system to another.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    match fs::rename(from, to) {
+    match platform::rename(from, to) {
         Err(error) if error.kind() == ErrorKind::CrossesDevices => {
             if from.is_dir() {
                 copy(from, to)?;
@@ -99,7 +95,7 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
 
 /// Give a folder and all it holds to another user; links themselves, not what they point to.
 pub fn give(root: &Path, owner: u32) -> Result<()> {
-    std::os::unix::fs::lchown(root, Some(owner), Some(owner))?;
+    platform::give(root, owner)?;
     if root.symlink_metadata()?.is_dir() {
         for entry in fs::read_dir(root)? {
             give(&entry?.path(), owner)?;
@@ -114,9 +110,9 @@ pub fn open_to_all(root: &Path) -> Result<()> {
     if meta.is_symlink() {
         return Ok(());
     }
-    let mode = meta.permissions().mode();
+    let mode = platform::mode(&meta);
     let run = if mode & 0o100 == 0 { 0 } else { 0o111 };
-    fs::set_permissions(root, std::fs::Permissions::from_mode(mode | 0o444 | run))?;
+    platform::set_mode(root, mode | 0o444 | run)?;
     if meta.is_dir() {
         for entry in fs::read_dir(root)? {
             open_to_all(&entry?.path())?;
@@ -127,17 +123,7 @@ pub fn open_to_all(root: &Path) -> Result<()> {
 
 /// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
 pub fn remove(path: impl AsRef<Path>) -> Result<()> {
-    let path = path.as_ref();
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            walk(path, &mut |folder| {
-                fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
-            })?;
-            fs::remove_dir_all(path)
-        }
-        other => other,
-    }
+    platform::remove(path.as_ref())
 }
 
 /// The folder `root` and every folder below it, parents first; what is inside a `.git` is left out.
@@ -169,7 +155,7 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()>
 pub fn newest_change(root: &Path) -> Option<SystemTime> {
     let own = root.join(".git");
     let mut folders = vec![root.to_owned()];
-    let mut newest = changed(&fs::symlink_metadata(root).ok()?);
+    let mut newest = platform::changed(&fs::symlink_metadata(root).ok()?);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, Ok(meta)) = (entry.path(), entry.metadata()) else {
@@ -178,19 +164,13 @@ pub fn newest_change(root: &Path) -> Option<SystemTime> {
             if path == own {
                 continue;
             }
-            newest = newest.max(changed(&meta));
+            newest = newest.max(platform::changed(&meta));
             if meta.is_dir() {
                 folders.push(path);
             }
         }
     }
     Some(newest)
-}
-
-fn changed(meta: &std::fs::Metadata) -> SystemTime {
-    let seconds = Duration::from_secs(meta.ctime().try_into().unwrap_or_default());
-    let nanos = Duration::from_nanos(meta.ctime_nsec().try_into().unwrap_or_default());
-    SystemTime::UNIX_EPOCH + seconds + nanos
 }
 
 /// The SHA-256 of what a folder holds: names, contents, and what can be executed.
@@ -211,18 +191,18 @@ pub fn hash(root: &Path) -> Result<String> {
         let about = fs::symlink_metadata(&file)?;
         let name = file.strip_prefix(root).unwrap_or(&file);
         let content = if about.is_symlink() {
-            Sha256::digest(fs::read_link(&file)?.as_os_str().as_bytes())
+            Sha256::digest(platform::bytes_of(&fs::read_link(&file)?))
         } else if about.is_file() {
             Sha256::digest(fs::read(&file)?)
         } else {
             continue;
         };
-        let kind = match (about.is_symlink(), about.permissions().mode() & 0o111) {
+        let kind = match (about.is_symlink(), platform::mode(&about) & 0o111) {
             (true, _) => 'l',
             (false, 0) => 'f',
             (false, _) => 'x',
         };
-        hash.update(name.as_os_str().as_bytes());
+        hash.update(platform::bytes_of(name));
         hash.update([0, kind as u8]);
         hash.update(content);
     }
@@ -232,7 +212,7 @@ pub fn hash(root: &Path) -> Result<String> {
 /// Write a file so that it is either there whole or not at all, also after a power cut.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     write_part(path, bytes)?;
-    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    platform::sync_folder(path.parent().unwrap_or(Path::new(".")))
 }
 
 /// Write a file whole, whose name a power cut may take away until another one of the same folder is written
@@ -245,20 +225,25 @@ pub fn write_part(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Give a temporary file of the same file system its name, in the manner of [`write_part`].
 pub fn persist(file: NamedTempFile, path: &Path) -> Result<()> {
-    file.as_file()
-        .set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    platform::set_mode(file.path(), 0o644)?;
     file.as_file().sync_data()?;
-    file.persist(path)?;
-    Ok(())
+    let made = file.into_temp_path().keep()?;
+    let named = platform::rename(&made, path);
+    if named.is_err() {
+        let _ = fs::remove_file(&made);
+    }
+    named
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    // Modes, and names that are no text, are Unix's.
+    #[cfg(unix)]
     #[test]
     fn a_copy_keeps_links_modes_and_odd_names() {
-        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         let odd = std::ffi::OsStr::from_bytes(b"caf\xe9");
@@ -280,12 +265,50 @@ mod tests {
     }
 
     #[test]
+    fn a_link_is_copied_and_not_what_it_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        std::fs::create_dir_all(from.join("sub")).unwrap();
+        std::fs::write(from.join("sub/file"), "x").unwrap();
+        platform::link(Path::new("sub/file"), &from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        let target = platform::pointer::target(&to.join("link")).unwrap();
+        assert_eq!(std::fs::read_to_string(target).unwrap(), "x");
+        assert_ne!(std::fs::read_to_string(from.join("link")).unwrap(), "");
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn what_is_held_for_a_moment_is_removed_a_moment_later() {
+        use std::os::windows::fs::OpenOptionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("file"), "x").unwrap();
+        // A virus scanner shares nothing.
+        let mut options = std::fs::OpenOptions::new();
+        let held = options
+            .read(true)
+            .share_mode(0)
+            .open(folder.join("file"))
+            .unwrap();
+        let holding = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            drop(held);
+        });
+        remove(&folder).unwrap();
+        assert!(!folder.exists());
+        holding.join().unwrap();
+    }
+
+    #[test]
     fn removing_takes_what_was_made_read_only_and_what_is_gone() {
         let dir = tempfile::tempdir().unwrap();
         let locked = dir.path().join("locked");
         std::fs::create_dir_all(locked.join("in")).unwrap();
         std::fs::write(locked.join("in/file"), "x").unwrap();
-        std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o500)).unwrap();
+        platform::set_mode(&locked.join("in/file"), 0o400).unwrap();
+        platform::set_mode(&locked, 0o500).unwrap();
         remove(&locked).unwrap();
         assert!(!locked.exists());
         remove(&locked).unwrap();

@@ -113,7 +113,7 @@ impl RunWatch {
     /// Look at a run for the first time. A run of test cases has no plan: its trials are seen
     /// when they begin.
     pub fn open(run: &Utf8Path) -> Result<RunWatch, SuiteError> {
-        let run_dir = run.canonicalize_utf8().unwrap_or_else(|_| run.to_owned());
+        let run_dir = store::run_folder(run).unwrap_or_else(|_| run.to_owned());
         let plan = KeptPlan::read(&run_dir);
         let mut watch = RunWatch {
             view: RunView {

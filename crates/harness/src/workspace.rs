@@ -9,7 +9,7 @@ mod look;
 mod nested;
 mod reference;
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc};
+use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -19,6 +19,7 @@ use self::{base::commit_tree, nested::NestedRepos};
 use crate::{
     git::{Git, GitError},
     host::Host,
+    platform,
     source::{Source, SourceError},
     tree,
 };
@@ -70,6 +71,16 @@ pub enum WorkspaceError {
     /// A file operation failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// Two names of the source are one on this machine's file system.
+    #[error(
+        "the repo has both `{one}` and `{other}`, which are the same file here: the file system does not tell upper from lower case"
+    )]
+    SameName {
+        /// The first.
+        one: String,
+        /// The second.
+        other: String,
+    },
     /// The reference solution is a script: what it makes of the files is not known.
     #[error("the reference solution is a script")]
     NoTree,
@@ -123,6 +134,7 @@ impl Workspace {
         let (base_commit, base_tree) = match (&base.packed, &base.source) {
             (Some(packed), _) => {
                 packed.lend_to(&baseline)?;
+                check_names(&git, &packed.tree, path).await?;
                 (packed.commit.clone(), packed.tree.clone())
             }
             (None, source) => {
@@ -246,7 +258,7 @@ impl Workspace {
     /// The submodules that are not empty any more, each ended by a zero.
     fn filled_submodules(&self) -> Vec<Vec<u8>> {
         let is_filled = |name: &&Vec<u8>| {
-            let folder = self.path.as_std_path().join(OsStr::from_bytes(name));
+            let folder = self.path.as_std_path().join(platform::path_of(name));
             std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
         };
         let filled = self.submodules.iter().filter(is_filled);
@@ -457,6 +469,33 @@ impl Workspace {
     }
 }
 
+/// Refuse what the file system of the workspace would make one file of.
+async fn check_names(git: &Git, tree: &str, folder: &Utf8Path) -> Result<(), WorkspaceError> {
+    if platform::tells_case(folder.as_std_path()) {
+        return Ok(());
+    }
+    let names = git.run(["ls-tree", "-r", "-t", "-z", "--name-only", tree]);
+    let names = String::from_utf8_lossy(&names.await?).into_owned();
+    match same_but_for_case(names.split_terminator('\0')) {
+        None => Ok(()),
+        Some((one, other)) => Err(WorkspaceError::SameName {
+            one: one.to_owned(),
+            other: other.to_owned(),
+        }),
+    }
+}
+
+/// Two names that differ only in their case.
+fn same_but_for_case<'a>(names: impl Iterator<Item = &'a str>) -> Option<(&'a str, &'a str)> {
+    let mut seen = std::collections::BTreeMap::new();
+    for name in names {
+        if let Some(other) = seen.insert(name.to_lowercase(), name) {
+            return Some((other, name));
+        }
+    }
+    None
+}
+
 /// The places of submodules in a workspace that was just made.
 async fn submodules(git: &Git, path: &Utf8Path) -> Result<Vec<Vec<u8>>, GitError> {
     if !path.join(".gitmodules").is_file() {
@@ -475,9 +514,10 @@ fn make_git_dir(path: &Utf8Path) -> std::io::Result<()> {
     fs::create_dir_all(path.join("objects"))?;
     fs::create_dir_all(path.join("refs/heads"))?;
     fs::write(path.join("HEAD"), "ref: refs/heads/main\n")?;
+    let own = platform::git_config();
     fs::write(
         path.join("config"),
-        "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
+        format!("[core]\n\trepositoryformatversion = 0\n{own}\tbare = false\n"),
     )
 }
 
@@ -523,6 +563,15 @@ mod tests {
             })
             .collect();
         assert_eq!(parse_numstat(numstat.as_bytes()), expect);
+    }
+
+    #[test]
+    fn names_that_differ_only_in_their_case_are_found() {
+        let names = ["a", "b/Read.me", "b/x", "B"];
+        assert_eq!(same_but_for_case(names[..3].iter().copied()), None);
+        let names = ["b", "b/Read.me", "b/README", "b/read.ME"];
+        let found = same_but_for_case(names.into_iter());
+        assert_eq!(found, Some(("b/Read.me", "b/read.ME")));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! What goes in comes out, byte for byte, and only with a valid key.
 
-use std::os::unix::net::UnixStream;
-
 use proctor_gateway::{Ended, KeySpec, Provider};
 use serde_json::json;
 
@@ -180,8 +178,8 @@ fn a_client_without_a_network_comes_through_a_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gw.sock");
     let key = mint(&gateway);
-    let socket = gateway.listen_unix(&path, Some(&key)).unwrap();
-    let ask = |head: &str| exchange(UnixStream::connect(&path).unwrap(), head, b"{}").status;
+    let socket = gateway.listen_local(&path, Some(&key)).unwrap();
+    let ask = |head: &str| exchange(knock(&path).unwrap(), head, b"{}").status;
     assert_eq!(
         ask(&format!(
             "POST /v1/messages HTTP/1.1\r\nx-api-key: {}",
@@ -197,7 +195,7 @@ fn a_client_without_a_network_comes_through_a_socket() {
     assert_eq!(ask("POST /v1/messages HTTP/1.1\r\nx-api-key: wrong"), 401);
     drop(socket);
     assert!(!path.exists());
-    assert!(UnixStream::connect(&path).is_err());
+    assert!(knock(&path).is_err());
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::thread;
 
 use base64::Engine;
@@ -178,13 +177,10 @@ fn a_tunnel_needs_a_key_or_the_socket_of_one() {
     assert_eq!(tunnel(connect(&gateway), &target, Some("wrong")).0, 407);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gw.sock");
-    let _socket = gateway.listen_unix(&path, Some(&key)).unwrap();
-    let (status, mut stream) = tunnel(UnixStream::connect(&path).unwrap(), &target, None);
+    let _socket = gateway.listen_local(&path, Some(&key)).unwrap();
+    let (status, mut stream) = tunnel(knock(&path).unwrap(), &target, None);
     assert_eq!(status, 200);
     assert!(passes(&mut stream, b"hello"));
     let plain = format!("GET http://127.0.0.1:{port}/ HTTP/1.1");
-    assert_eq!(
-        exchange(UnixStream::connect(&path).unwrap(), &plain, b"").status,
-        403
-    );
+    assert_eq!(exchange(knock(&path).unwrap(), &plain, b"").status, 403);
 }

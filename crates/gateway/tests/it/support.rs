@@ -216,6 +216,22 @@ pub(crate) fn exchange(mut stream: impl Read + Write, head: &str, body: &[u8]) -
     parse(&bytes, clean)
 }
 
+/// Connects to a local socket.
+#[cfg(unix)]
+pub(crate) fn knock(path: &std::path::Path) -> std::io::Result<std::os::unix::net::UnixStream> {
+    std::os::unix::net::UnixStream::connect(path)
+}
+
+/// Connects to a local socket: a port that wants to hear what stands in the file after its number.
+#[cfg(windows)]
+pub(crate) fn knock(path: &std::path::Path) -> std::io::Result<std::net::TcpStream> {
+    let file = std::fs::read(path)?;
+    let mut stream =
+        std::net::TcpStream::connect(("127.0.0.1", u16::from_le_bytes([file[0], file[1]])))?;
+    stream.write_all(&file[2..])?;
+    Ok(stream)
+}
+
 /// Asks for a message with this key.
 pub(crate) fn ask_message(gateway: &Gateway, key: &VirtualKey, body: &str) -> Got {
     let head = format!("POST /v1/messages HTTP/1.1\r\nx-api-key: {}", key.expose());

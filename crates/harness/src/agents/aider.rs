@@ -19,6 +19,7 @@ use crate::{
         Registry, Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
+    platform,
     session::Session,
 };
 
@@ -233,8 +234,9 @@ impl Contender {
         ] {
             line.if_listed(&[flag]);
         }
-        line.push(&["--chat-history-file", "/dev/null"]);
-        line.push(&["--input-history-file", "/dev/null"]);
+        let nowhere = platform::null_device(context.workspace);
+        line.push(&["--chat-history-file", nowhere]);
+        line.push(&["--input-history-file", nowhere]);
         line.if_listed(&["--analytics-log", analytics.as_str()]);
         if let Some(model) = &self.common.model {
             line.listed("--model", model)?;

@@ -29,7 +29,7 @@ use crate::{
     plan::TrialPlan,
     runner::{CACHE, FailedStart, TrialSummary, summary},
     spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
-    store::{Record, RunDir, StoreError},
+    store::{self, Record, RunDir, StoreError},
     suite::{SNAPSHOT_FILE, SuiteError, SuiteListener, SuiteRun, TrialKey},
     task::Files,
 };
@@ -68,7 +68,7 @@ pub struct QueueCount {
 /// What the cluster still has of the run in this folder; `None` when it was never on one, or
 /// nobody can tell.
 pub async fn queued(run: &Utf8Path, host: &Host) -> Option<QueueCount> {
-    let run = run.canonicalize_utf8().ok()?;
+    let run = store::run_folder(run).ok()?;
     let folder = run.join(paths::FOLDER);
     if !folder.is_dir() {
         return None;

@@ -16,7 +16,7 @@ use super::{
     settings::Settings,
     source::Source,
 };
-use crate::{hook::Hooks, task::Reference};
+use crate::{hook::Hooks, platform, task::Reference};
 
 /// What `proctor eval -c` reads, as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -153,7 +153,7 @@ fn existing(
     key: &str,
     faults: &mut Vec<Fault>,
 ) -> Option<Utf8PathBuf> {
-    match path.canonicalize_utf8() {
+    match platform::canonical(&path) {
         Ok(real) if real.is_dir() => Some(real),
         _ => {
             let message = format!("`{key}` cannot be used: {path} is no directory");

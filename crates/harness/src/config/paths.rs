@@ -5,6 +5,8 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::platform;
+
 /// Why a named file is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PathError {
@@ -67,8 +69,8 @@ pub(super) fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, Path
     } else {
         folder
     };
-    let root = folder.canonicalize_utf8().map_err(PathError::Io)?;
-    let file = match root.join(path).canonicalize_utf8() {
+    let root = platform::canonical(folder).map_err(PathError::Io)?;
+    let file = match platform::canonical(&root.join(path)) {
         Ok(file) => file,
         Err(error) if is_missing(&error) => {
             return Err(PathError::Missing {

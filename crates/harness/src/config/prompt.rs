@@ -10,6 +10,7 @@ use super::{
     error::Fault,
     paths::{self, PathError},
 };
+use crate::platform;
 
 /// Longest prompt, in characters.
 pub const MAX_PROMPT_CHARS: usize = 1_000_000;
@@ -121,6 +122,7 @@ pub(crate) fn read_prompt_file(file: &Utf8Path) -> Result<String, String> {
         return Err(format!("it has more than {MAX_PROMPT_CHARS} characters"));
     }
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    let text = platform::text_of_file(text);
     match problem_of(&text) {
         Some(problem) => Err(format!("it {problem}")),
         None => Ok(text),

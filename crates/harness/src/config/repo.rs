@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::paths;
+use crate::platform;
 
 /// A repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,11 @@ impl Repo {
     /// What users call it: as it is, and the last part of it.
     pub(crate) fn names(&self) -> Vec<String> {
         let whole = self.to_string();
-        let last = whole.trim_end_matches('/').rsplit(['/', ':']).next();
+        let whole_with_slashes = platform::slashed(&whole);
+        let last = whole_with_slashes
+            .trim_end_matches('/')
+            .rsplit(['/', ':'])
+            .next();
         let last = last.map(|name| name.trim_end_matches(".git").to_owned());
         [Some(whole.clone()), last].into_iter().flatten().collect()
     }
@@ -148,6 +153,18 @@ mod tests {
             "https://host/\n",
         ] {
             assert!(Repo::parse(text, "/nowhere".into()).is_err(), "{text:?}");
+        }
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn a_folder_on_a_drive_is_no_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().to_str().unwrap();
+        assert_eq!(&folder[1..3], r":\");
+        for text in [folder.to_owned(), folder.replace('\\', "/")] {
+            let repo = Repo::parse(&text, r"C:\elsewhere".into());
+            assert_eq!(repo, Ok(Repo::Path(folder.into())), "{text}");
         }
     }
 

@@ -134,7 +134,11 @@ async fn run(settings: &Settings, bench: &Bench<'_>, place: &Place) -> Result<Fi
         (code, "") => format!("`{line}` exited with code {code}"),
         (code, last) => format!("`{line}` exited with code {code}: {last}"),
     };
-    Ok(finding(bench, code, message, place))
+    let mut found = finding(bench, code, message, place);
+    if let Some(shell) = ran.shell {
+        found.metrics.insert("shell".to_owned(), json!(shell));
+    }
+    Ok(found)
 }
 
 fn finding(bench: &Bench<'_>, code: i32, message: String, place: &Place) -> Finding {

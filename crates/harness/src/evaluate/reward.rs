@@ -161,6 +161,8 @@ mod tests {
         }
     }
 
+    // Elsewhere links need rights.
+    #[cfg(unix)]
     #[test]
     fn a_link_is_no_reward() {
         let dir = folder(&[("elsewhere", "1")]);

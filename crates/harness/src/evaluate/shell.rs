@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     host::Host,
+    platform::{self, Shell},
     sandbox::{DockerRoom, Room, Running},
 };
 
@@ -37,6 +38,8 @@ pub(crate) struct Ran {
     pub(crate) exit: Exit,
     /// The last line that it printed; empty when it printed none.
     pub(crate) last_line: String,
+    /// The shell that read it, where that is not the one that it is written for.
+    pub(crate) shell: Option<&'static str>,
 }
 
 impl Ran {
@@ -68,10 +71,36 @@ impl ShellCommand<'_> {
         cancel: &CancellationToken,
     ) -> Result<Ran, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
-        let (command, mut capture) = self.prepare()?;
+        let shell = match room {
+            Room::Local => platform::shell(host),
+            Room::Docker(_) => Shell::Sh,
+        };
+        let script = shell.script(self.argv);
+        let argv = match &script {
+            None => self.argv.to_vec(),
+            Some(script) => vec![self.write_script(script)?],
+        };
+        let (command, mut capture) = ShellCommand {
+            argv: &argv,
+            ..self
+        }
+        .prepare()?;
         let process = room.start(command, host).await;
         let process = process.map_err(|error| text(&error))?;
-        follow(process, &mut capture, cancel).await
+        let ran = follow(process, &mut capture, cancel).await?;
+        Ok(Ran {
+            shell: script.map(|_| "cmd.exe"),
+            ..ran
+        })
+    }
+
+    /// Leave a script for `cmd.exe` beside the output.
+    fn write_script(&self, script: &str) -> Result<String, String> {
+        let path = self.logs.join("command.cmd");
+        let written =
+            fs_err::create_dir_all(&self.logs).and_then(|()| fs_err::write(&path, script));
+        written.map_err(|error| error.to_string())?;
+        Ok(path.into_string())
     }
 
     /// Run it in a container as a user of the image.
@@ -148,6 +177,7 @@ async fn follow(
     Ok(Ran {
         exit,
         last_line: last_line(&tail),
+        shell: None,
     })
 }
 

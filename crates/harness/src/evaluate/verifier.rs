@@ -3,7 +3,7 @@
 
 mod container;
 
-use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
+use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     glob::{Ignore, IgnoreSyntax},
+    platform,
     sandbox::Room,
     task::{Verifier, VerifierMode},
     tree,
@@ -111,7 +112,7 @@ pub(crate) fn copy_without_ignored(from: &Utf8Path, to: &Utf8Path) -> std::io::R
     let ignore = Ignore::read(from.join(".harborignore").as_std_path(), IgnoreSyntax::Git)?;
     let keep = |path: &std::path::Path| {
         let below = path.strip_prefix(from).unwrap_or(path).to_str();
-        let is_ignored = below.is_some_and(|below| ignore.has(below));
+        let is_ignored = below.is_some_and(|below| ignore.has(&platform::slashed(below)));
         !is_ignored || (path.is_dir() && ignore.has_exceptions())
     };
     tree::copy_where(from.as_std_path(), to.as_std_path(), &keep)
@@ -119,8 +120,8 @@ pub(crate) fn copy_without_ignored(from: &Utf8Path, to: &Utf8Path) -> std::io::R
 
 /// Let a script be run.
 pub(crate) fn make_executable(script: &Utf8Path) -> std::io::Result<()> {
-    let mode = fs::metadata(script)?.permissions().mode();
-    fs::set_permissions(script, std::fs::Permissions::from_mode(mode | 0o755))
+    let mode = platform::mode(&fs::metadata(script)?);
+    platform::set_mode(script.as_std_path(), mode | 0o755)
 }
 
 fn environment(

@@ -19,7 +19,7 @@ pub use self::{
     script::Script,
     webhook::{Retries, Webhook, WithArtifacts},
 };
-use crate::{host::Host, store::Results};
+use crate::{host::Host, platform, store::Results};
 
 /// The hooks of a task.
 #[derive(Clone, Debug, Default)]
@@ -155,7 +155,9 @@ impl Hook {
             timestamp: jiff::Timestamp::now().to_string(),
             exit_code: did.exit_code,
             attempts: did.attempts,
-            output: did.output.map(Utf8PathBuf::into_string),
+            output: did
+                .output
+                .map(|path| platform::slashed(path.as_str()).into_owned()),
         }
     }
 

@@ -7,7 +7,6 @@ use std::{
     collections::BTreeMap,
     io::Write,
     net::{Ipv4Addr, SocketAddr},
-    os::unix::fs::OpenOptionsExt,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -18,12 +17,10 @@ use super::{Models, PROVIDERS, Place};
 use crate::{
     config::{GatewayPlace, GatewaySettings},
     host::Host,
+    platform,
     store::StoreError,
     tree,
 };
-
-/// Only their owner reads these files.
-const PRIVATE: u32 = 0o600;
 
 /// What nodes are told of the gateway on the head. The secret is none of a provider's: it dies
 /// with the head's process.
@@ -104,9 +101,7 @@ impl HeadGateway {
 fn write_private(path: &Utf8Path, text: &str) -> std::io::Result<()> {
     let fresh = Utf8PathBuf::from(format!("{path}.new"));
     let _ = fs_err::remove_file(&fresh);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(PRIVATE);
-    let mut file = options.open(&fresh)?;
+    let mut file = platform::new_private_file(fresh.as_std_path())?;
     file.write_all(text.as_bytes())?;
     file.sync_data()?;
     tree::rename(&fresh, path)

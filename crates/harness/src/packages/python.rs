@@ -39,7 +39,7 @@ impl PythonVersion {
 
     /// The one of this machine's `python3`.
     pub async fn here(host: &Host) -> Option<PythonVersion> {
-        version_of(&host.find_program("python3")?).await
+        version_of(&usual(host)?).await
     }
 }
 
@@ -51,12 +51,18 @@ async fn version_of(python: &Utf8Path) -> Option<PythonVersion> {
     PythonVersion::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
+/// The usual Python of this machine. On Windows it has no number in its name.
+fn usual(host: &Host) -> Option<Utf8PathBuf> {
+    let named = host.find_program("python3");
+    named.or_else(|| host.find_program("python").filter(|_| cfg!(windows)))
+}
+
 /// A Python of this version on this machine: modules with compiled parts are fetched by their own.
 async fn find(version: PythonVersion, host: &Host) -> Option<Utf8PathBuf> {
     if let Some(named) = host.find_program(&format!("python{version}")) {
         return Some(named);
     }
-    let usual = host.find_program("python3")?;
+    let usual = usual(host)?;
     (version_of(&usual).await == Some(version)).then_some(usual)
 }
 
@@ -83,7 +89,7 @@ pub(super) async fn install(
         "--no-warn-script-location",
     ];
     let args = args.iter().chain(&quiet).chain(with).copied();
-    let command = QuickCommand::new(python)
+    let command = QuickCommand::new(&python)
         .args(args.chain([wanted.as_str()]))
         .cwd(folder);
     let failed = |message: String| PackageError::Failed {
@@ -96,17 +102,21 @@ pub(super) async fn install(
     if !output.success() {
         return Err(failed(tail(&output.stderr)));
     }
-    if !site.join("bin").join(package.program).is_file() {
+    let made = format!("{}{}", package.program, std::env::consts::EXE_SUFFIX);
+    if !site.join("bin").join(made).is_file() {
         return Err(PackageError::NoProgram {
             package: package.to_string(),
             program: package.program,
         });
     }
-    let written = fs::create_dir(folder.join("bin")).and_then(|()| {
-        fs::write(
-            folder.join("bin").join(package.program),
-            starter(package, version),
-        )
+    let bin = folder.join("bin");
+    let written = fs::create_dir(&bin).and_then(|()| {
+        if cfg!(windows) {
+            fs::write(bin.join("start.py"), windows_starter(package))?;
+            let line = format!("@\"{python}\" \"%~dp0start.py\" %*\r\n");
+            return fs::write(bin.join(format!("{}.cmd", package.program)), line);
+        }
+        fs::write(bin.join(package.program), starter(package, version))
     });
     written.map_err(|source| PackageError::Cache {
         folder: folder.to_owned(),
@@ -136,6 +146,20 @@ site.addsitedir(place)
 sys.argv = [place + "/bin/{program}"] + sys.argv[2:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 ' "$here/../{SITE}" "$@"
+"#
+    )
+}
+
+/// The same for Windows, where programs of pip are archives that Python runs.
+fn windows_starter(package: &Package) -> String {
+    let program = package.program;
+    format!(
+        r#"import os, runpy, site, sys
+place = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "{SITE}")
+sys.path.insert(0, place)
+site.addsitedir(place)
+sys.argv[0] = os.path.join(place, "bin", "{program}.exe")
+runpy.run_path(sys.argv[0], run_name="__main__")
 "#
     )
 }

@@ -8,6 +8,7 @@ use fs_err as fs;
 use super::trials::{AgentRow, RunRow, TaskRow, Trial, Trials, place_of, tame};
 use crate::{
     in_order::in_order,
+    platform,
     store::{self, RECORD_FILE, Record},
     suite::KeptPlan,
     watch::trial_folders,
@@ -64,7 +65,8 @@ struct Seen {
 
 impl Found {
     fn look(run: &Utf8Path, folder: &Utf8Path) -> Found {
-        let below = folder.strip_prefix(run).unwrap_or(folder).to_owned();
+        let below = folder.strip_prefix(run).unwrap_or(folder);
+        let below = Utf8PathBuf::from(platform::slashed(below.as_str()).into_owned());
         let Ok(bytes) = fs::read(record_path(folder)) else {
             return Found::Nothing;
         };
@@ -102,7 +104,7 @@ struct Collector {
 
 impl Collector {
     fn add_run(&mut self, run: &Utf8Path) -> Result<(), NoTrials> {
-        let run = run.canonicalize_utf8().unwrap_or_else(|_| run.to_owned());
+        let run = store::run_folder(run).unwrap_or_else(|_| run.to_owned());
         if !self.seen.insert(run.clone()) {
             return Ok(());
         }

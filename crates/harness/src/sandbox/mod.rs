@@ -24,9 +24,6 @@ use crate::{
     store,
 };
 
-/// The variable that says where the engine is.
-const DOCKER_HOST: &str = "DOCKER_HOST";
-
 /// Where the trials of a run execute.
 #[derive(Debug)]
 pub enum Sandbox {
@@ -70,7 +67,7 @@ impl Sandbox {
         let area = Area::create(&host.temp)
             .map_err(|error| EngineError::file("write to", host.temp.as_std_path(), &error))?;
         let engine = Engine::connect(&EngineOptions {
-            address: Address::from_docker_host(host.env.get(DOCKER_HOST).map(String::as_str))?,
+            address: Address::of_host(host)?,
             binary: host.binary.clone().into(),
             scratch: area.scratch.clone().into(),
             supervisor: host.supervisor.clone(),

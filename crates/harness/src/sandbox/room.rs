@@ -15,7 +15,12 @@ use super::{
         Root, Tmpfs,
     },
 };
-use crate::{config::ResourceLimits, host::Host, tree};
+use crate::{
+    config::ResourceLimits,
+    host::Host,
+    platform::{self, Shell},
+    tree,
+};
 
 /// Where commands run.
 pub enum Room {
@@ -191,6 +196,9 @@ pub enum StartError {
     /// In a container.
     #[error(transparent)]
     Container(#[from] EngineError),
+    /// It is a shell script, and there is no shell.
+    #[error("a shell script needs `sh`, which is not on PATH: Git for Windows brings one along")]
+    NoShell,
 }
 
 impl Room {
@@ -280,6 +288,9 @@ impl Room {
     pub async fn start(&self, command: Command, host: &Host) -> Result<Running, StartError> {
         match self {
             Room::Local => {
+                if command.program == "sh" && platform::shell(host) != Shell::Sh {
+                    return Err(StartError::NoShell);
+                }
                 let process = Process::spawn(command, &host.supervisor).await?;
                 Ok(Running::Local(Box::new(process)))
             }
@@ -323,7 +334,10 @@ impl DockerRoom {
     }
 
     fn job(&self, command: &Command, user: Option<String>) -> Job {
-        let text = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
+        let roots: Vec<&str> = self.view.iter().map(|view| view.inside.as_str()).collect();
+        let text = |text: &std::ffi::OsString| {
+            platform::slashed_below(&text.to_string_lossy(), &roots).into_owned()
+        };
         Job {
             argv: std::iter::once(&command.program)
                 .chain(&command.args)
@@ -334,7 +348,7 @@ impl DockerRoom {
                 .iter()
                 .map(|(name, value)| (text(name), text(value)))
                 .collect(),
-            cwd: command.cwd.display().to_string(),
+            cwd: platform::slashed(&command.cwd.display().to_string()).into_owned(),
             user,
             input: match command.stdin {
                 Stdin::Null => JobInput::Null,
@@ -454,6 +468,9 @@ fn translate<'a>(
             || path.to_owned(),
             |(_, to, rest)| match rest.as_str() {
                 "" => to.clone(),
+                rest if to.as_str().starts_with('/') => {
+                    format!("{to}/{}", platform::slashed(rest)).into()
+                }
                 rest => to.join(rest),
             },
         )

@@ -36,7 +36,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use serde::Serialize;
 
-use crate::tree;
+use crate::{
+    platform::{self, pointer},
+    tree,
+};
 
 /// The record of a trial, in its artifacts folder.
 pub const RECORD_FILE: &str = "record.json";
@@ -94,13 +97,13 @@ impl RunDir {
             source,
         };
         fs::create_dir_all(parent).map_err(failed)?;
-        let parent = parent.canonicalize_utf8().map_err(failed)?;
+        let parent = platform::canonical(parent).map_err(failed)?;
         RunDir::make(&parent, str::to_owned)
     }
 
     /// Take up the folder of an earlier run, unless a living process holds it.
     pub fn open(path: &Utf8Path) -> std::io::Result<RunDir> {
-        let path = path.canonicalize_utf8()?;
+        let path = run_folder(path)?;
         let lock = lock(&path)?;
         let id = path.file_name().unwrap_or_default().to_owned();
         Ok(RunDir {
@@ -141,6 +144,11 @@ impl RunDir {
     }
 }
 
+/// The real path of a run's folder, which `latest` may stand for.
+pub fn run_folder(path: &Utf8Path) -> std::io::Result<Utf8PathBuf> {
+    pointer::real_folder(path)
+}
+
 /// A sortable id: the time to the second, and random digits.
 pub fn new_id() -> String {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
@@ -150,9 +158,8 @@ pub fn new_id() -> String {
 
 /// Where a trial of a suite is, below what holds all of them.
 pub fn trial_path(agent: &str, task: &str, trial: u32) -> Utf8PathBuf {
-    Utf8PathBuf::from(agent)
-        .join(folder_name(task))
-        .join(format!("trial-{trial}"))
+    // With slashes everywhere: keys and records name trials by it.
+    format!("{agent}/{}/trial-{trial}", folder_name(task)).into()
 }
 
 /// A task's name as the name of a folder.

@@ -1,22 +1,16 @@
 //! A folder that files are written to wherever it is moved: who was taken for dead and comes
 //! back writes to what was set aside, and not over the work of another.
 
-use std::{
-    fs::File,
-    io::{Result, Write},
-    os::unix::fs::PermissionsExt,
-};
-
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{Mode, OFlags, openat, renameat};
 use serde::Serialize;
 
 use super::StoreError;
+use crate::platform::Folder;
 
 /// A folder, held open.
 #[derive(Debug)]
 pub struct Place {
-    folder: File,
+    folder: Folder,
     /// Where it was.
     path: Utf8PathBuf,
 }
@@ -24,7 +18,7 @@ pub struct Place {
 impl Place {
     /// Hold a folder.
     pub fn open(path: &Utf8Path) -> std::result::Result<Place, StoreError> {
-        let folder = File::open(path).map_err(|source| StoreError {
+        let folder = Folder::open(path.as_std_path()).map_err(|source| StoreError {
             path: path.to_owned(),
             source,
         })?;
@@ -42,21 +36,9 @@ impl Place {
     ) -> std::result::Result<(), StoreError> {
         let path = self.path.join(name);
         let bytes = super::json(&path, value)?;
-        self.write(name, &bytes)
-            .map_err(|source| StoreError { path, source })
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let fresh = format!(".{name}-{}", uuid::Uuid::now_v7().simple());
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = openat(&self.folder, &fresh, flags, Mode::from_raw_mode(0o644))?;
-        let mut file = File::from(file);
-        // Whatever the umask is: reports are made by others too.
-        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-        file.write_all(bytes)?;
-        file.sync_data()?;
-        renameat(&self.folder, &fresh, &self.folder, name)?;
-        self.folder.sync_all()
+        let written = self.folder.write(name, &fresh, &bytes);
+        written.map_err(|source| StoreError { path, source })
     }
 }
 

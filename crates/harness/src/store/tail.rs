@@ -4,12 +4,12 @@
 use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::MetadataExt,
 };
 
 use camino::Utf8PathBuf;
 
 use super::events::Entry;
+use crate::platform;
 
 /// The most that is read at once.
 const MOST_READ: u64 = 4 << 20;
@@ -18,7 +18,8 @@ const MOST_READ: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct Tail {
     path: Utf8PathBuf,
-    inode: u64,
+    /// Which file it was.
+    file: u64,
     at: u64,
     /// How much of the end is of interest when the file is first seen.
     only_last: u64,
@@ -36,7 +37,7 @@ impl Tail {
     pub fn of_last(path: Utf8PathBuf, bytes: u64) -> Tail {
         Tail {
             path,
-            inode: 0,
+            file: 0,
             at: 0,
             only_last: bytes,
             partial: Vec::new(),
@@ -63,11 +64,11 @@ impl Tail {
 
     fn read_bytes(&mut self) -> io::Result<Vec<u8>> {
         let mut file = File::open(&self.path)?;
-        let meta = file.metadata()?;
-        if meta.ino() != self.inode || meta.len() < self.at {
+        let (id, length) = (platform::file_id(&file)?, file.metadata()?.len());
+        if id != self.file || length < self.at {
             // Another attempt has another file.
-            self.inode = meta.ino();
-            self.at = meta.len().saturating_sub(self.only_last);
+            self.file = id;
+            self.at = length.saturating_sub(self.only_last);
             self.partial.clear();
         }
         file.seek(SeekFrom::Start(self.at))?;

@@ -1,7 +1,7 @@
 //! How a workspace is made without a container: what a Dockerfile of FROM, WORKDIR, ENV and COPY
 //! puts into its working directory. Any other instruction needs a container.
 
-use std::{collections::BTreeMap, io, os::unix::fs::PermissionsExt};
+use std::{collections::BTreeMap, io};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -10,7 +10,7 @@ use super::dockerfile::{Dockerfile, Instruction, Words};
 use crate::{
     config::{Fault, Span},
     glob::{self, Ignore, IgnoreSyntax},
-    tree,
+    platform, tree,
 };
 
 /// What makes a task need a container.
@@ -129,7 +129,7 @@ impl Recipe {
         fs::create_dir_all(target.parent().unwrap_or(into))?;
         fs::copy(&from, &target)?;
         match copy.mode {
-            Some(mode) => fs::set_permissions(&target, std::fs::Permissions::from_mode(mode)),
+            Some(mode) => platform::set_mode(target.as_std_path(), mode),
             None => Ok(()),
         }
     }
@@ -141,10 +141,11 @@ impl Recipe {
         let Some(below) = below.to_str() else {
             return true;
         };
+        let below = platform::slashed(below);
         if below.split('/').any(|part| part == ".git") {
             return false;
         }
-        !self.ignore.has(below) || (path.is_dir() && self.ignore.has_exceptions())
+        !self.ignore.has(&below) || (path.is_dir() && self.ignore.has_exceptions())
     }
 }
 
@@ -177,7 +178,7 @@ fn set_modes(from: &std::path::Path, to: &std::path::Path, mode: u32) -> io::Res
         if entry.file_type()?.is_dir() {
             set_modes(&entry.path(), &target, mode)?;
         } else if entry.file_type()?.is_file() {
-            fs::set_permissions(&target, std::fs::Permissions::from_mode(mode))?;
+            platform::set_mode(&target, mode)?;
         }
     }
     Ok(())
@@ -307,10 +308,10 @@ impl Reader<'_> {
         if wanted.is_empty() {
             return Err(format!("there is no `{written}` in the build context"));
         }
-        let root = self.context.canonicalize_utf8();
+        let root = platform::canonical(self.context);
         let root = root.map_err(|error| error.to_string())?;
         for path in &wanted {
-            let real = self.context.join(path).canonicalize_utf8();
+            let real = platform::canonical(&self.context.join(path));
             if !real.is_ok_and(|real| real.starts_with(&root)) {
                 return Err(format!("`{path}` is a link that leaves the build context"));
             }
@@ -378,15 +379,15 @@ fn copy_words(rest: &str) -> Result<Vec<String>, String> {
 
 /// A path from the root without `.` and `..`.
 fn cleaned(path: &Utf8Path) -> Utf8PathBuf {
-    let mut clean = Utf8PathBuf::from("/");
-    for part in path.components() {
-        match part.as_str() {
-            "/" | "." => {}
+    let mut clean = Vec::new();
+    for part in platform::slashed(path.as_str()).split('/') {
+        match part {
+            "" | "." => {}
             ".." => {
                 clean.pop();
             }
-            name => clean.push(name),
+            name => clean.push(name.to_owned()),
         }
     }
-    clean
+    format!("/{}", clean.join("/")).into()
 }

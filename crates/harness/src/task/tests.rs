@@ -296,6 +296,8 @@ fn what_needs_a_container_is_valid_and_says_why_it_cannot_be_run_without() {
     }
 }
 
+// Elsewhere there are no modes.
+#[cfg(unix)]
 #[test]
 fn the_hash_knows_every_file_and_what_can_be_executed() {
     use std::os::unix::fs::PermissionsExt;
@@ -437,6 +439,8 @@ fn a_dockerignore_and_a_repository_are_left_out() {
     assert!(told[0].contains("there is no `a.log`"), "{told:?}");
 }
 
+// Elsewhere links need rights.
+#[cfg(unix)]
 #[test]
 fn links_do_not_lead_out() {
     let folder = folder(&[("environment/d/f", "x"), ("environment/evil", "x")]);
@@ -454,6 +458,8 @@ fn links_do_not_lead_out() {
     assert!(!outside.join("evil").exists());
 }
 
+// Elsewhere there are no modes, and PATH is no list with colons.
+#[cfg(unix)]
 #[test]
 fn modes_and_variables_come_along() {
     use std::os::unix::fs::PermissionsExt;

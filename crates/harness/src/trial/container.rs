@@ -18,6 +18,7 @@ use crate::{
     models,
     outcome::Outcome,
     packages::{self, PythonVersion},
+    platform,
     sandbox::{
         Access, DockerRoom, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
@@ -290,6 +291,9 @@ impl Trial<'_> {
 
     /// The user that works in a repo's workspace: never root, so that what it may do is little.
     fn agent_user(&self, image: &Image) -> String {
+        if let Some(uid) = platform::OWNER_IN_ARCHIVES {
+            return format!("{uid}:{uid}");
+        }
         if !self.context.host.is_root {
             let (uid, gid) = self.context.host.ids;
             return format!("{uid}:{gid}");

@@ -19,7 +19,7 @@ use crate::{
     export::PROMPT_FILE,
     models,
     outcome::Outcome,
-    packages::{Package, PythonVersion},
+    packages::{self, Package, PythonVersion},
     sandbox::{container_env, docker::Image},
     socket::Socket,
     store,
@@ -132,7 +132,7 @@ impl Trial<'_> {
             (true, None) => Some(Socket::listen().await?),
             (true, Some(_)) => {
                 let path = models::sockets(&area.path).join(CONTROL_SOCKET);
-                Some(Socket::listen_unix(&path, CONTROL_INSIDE)?)
+                Some(Socket::listen_local(&path, CONTROL_INSIDE)?)
             }
         };
         let workdir = self.workdir();
@@ -258,7 +258,11 @@ impl Trial<'_> {
         let host = self.context.host;
         if let Some(package) = part.package {
             let python = self.python_for(package).await?;
-            let installed = package.install(host, python).await;
+            let target = match self.image {
+                None => packages::Target::Here,
+                Some(_) => packages::Target::Containers,
+            };
+            let installed = package.install(host, python, target).await;
             let installed = installed.map_err(|error| not_installed(chain(&error)))?;
             self.tools[who].package = Some(installed);
         }
@@ -316,7 +320,8 @@ impl Trial<'_> {
         };
         if let Some(environment) = self.plan.task.environment() {
             // HOME and the like stay the trial's own.
-            let own = |name: &str| matches!(name, "HOME" | "TMPDIR");
+            let own =
+                |name: &str| matches!(name, "HOME" | "TMPDIR" | "TEMP" | "TMP" | "USERPROFILE");
             let set = match image {
                 None => environment.local_env(),
                 Some(_) => environment.env.clone(),

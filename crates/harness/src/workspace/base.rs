@@ -12,7 +12,7 @@ use fs_err as fs;
 use tokio::sync::OnceCell;
 
 use super::{ALTERNATES, BRANCH, IDENTITY, WorkspaceError, make_git_dir};
-use crate::{area::Area, config::Repo, git::Git, host::Host, source::Source, store};
+use crate::{area::Area, config::Repo, git::Git, host::Host, platform, source::Source, store};
 
 /// One commit without history or remotes, or a folder.
 #[derive(Debug)]
@@ -64,7 +64,8 @@ impl Packed {
     pub(super) fn lend_to(&self, baseline: &Utf8Path) -> std::io::Result<()> {
         let info = baseline.join(ALTERNATES);
         fs::create_dir_all(info.parent().unwrap_or(baseline))?;
-        fs::write(info, format!("{}\n", self.dir.join("objects")))?;
+        let objects = self.dir.join("objects");
+        fs::write(info, format!("{}\n", platform::slashed(objects.as_str())))?;
         fs::write(baseline.join(BRANCH), format!("{}\n", self.commit))
     }
 }

@@ -40,7 +40,11 @@ pub(super) fn unknown(name: &str, known: &BTreeMap<String, Definition>) -> Launc
 }
 
 fn parse(name: &str, markdown: &str) -> Result<Definition, LaunchError> {
-    let (header, prompt) = split(markdown);
+    // Editors on Windows begin with a mark and end lines in their own way.
+    let markdown = markdown
+        .trim_start_matches('\u{feff}')
+        .replace("\r\n", "\n");
+    let (header, prompt) = split(&markdown);
     let header: Header = serde_saphyr::from_str(header).map_err(|error| {
         invalid(
             &format!("the header of .claude/agents/{name}.md: {error}"),
@@ -82,6 +86,14 @@ mod tests {
         assert_eq!(definition.prompt, "You are Zed.");
         assert_eq!(definition.tools.unwrap(), ["Read", "Grep"]);
         assert_eq!(definition.model, None);
+    }
+
+    #[test]
+    fn a_definition_written_on_windows_is_read_the_same() {
+        let text = "\u{feff}---\r\nname: zed\r\ndescription: Reviews\r\n---\r\n\r\nYou are Zed.\r\nGo.\r\n";
+        let definition = parse("zed", text).unwrap();
+        assert_eq!(definition.description, "Reviews");
+        assert_eq!(definition.prompt, "You are Zed.\nGo.");
     }
 
     #[test]

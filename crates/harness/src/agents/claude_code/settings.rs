@@ -6,7 +6,10 @@ use camino::Utf8PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{AgentSection, Fault, Node, PromptSource, resolve_prompt};
+use crate::{
+    config::{AgentSection, Fault, Node, PromptSource, resolve_prompt},
+    platform,
+};
 
 const MAX_AGENT_NAME: usize = 100;
 const MAX_APPENDED_PROMPT: usize = 10_000;
@@ -452,7 +455,7 @@ impl Faults<'_> {
         section: &AgentSection<'_>,
     ) -> Option<Utf8PathBuf> {
         let path = section.folder.join(settings.mcp_config.as_deref()?);
-        match path.canonicalize_utf8() {
+        match platform::canonical(&path) {
             Ok(path) if path.is_file() => Some(path),
             _ => {
                 self.add(

@@ -9,6 +9,7 @@ use super::{
     error::{Format, ReportError},
     linters,
 };
+use crate::platform;
 
 /// What a linter found. It may well be nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,16 +65,18 @@ impl Findings {
     /// The same with files written from a folder on, so that two checkouts can be compared.
     #[must_use]
     pub fn relative_to(mut self, folder: &str) -> Findings {
+        let folder = platform::slashed(folder);
         let folder = folder.trim_end_matches('/');
         for finding in &mut self.findings {
             let Some(file) = &mut finding.file else {
                 continue;
             };
             let path = file.strip_prefix("file://").unwrap_or(file);
+            let path = platform::slashed(platform::path_of_file_url(path)).into_owned();
             let inner = path
                 .strip_prefix(folder)
                 .and_then(|it| it.strip_prefix('/'));
-            *file = inner.unwrap_or(path).to_owned();
+            *file = inner.unwrap_or(&path).to_owned();
         }
         self
     }

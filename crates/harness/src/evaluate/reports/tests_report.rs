@@ -9,6 +9,7 @@ use super::{
     error::{Format, ReportError},
     go_test, jest, junit, libtest, tap,
 };
+use crate::platform;
 
 /// Longer messages are cut: a report may hold megabytes of output.
 const MESSAGE_CHARS: usize = 2_000;
@@ -104,13 +105,18 @@ impl TestReport {
     /// The same with files written from a folder on, so that names are the same in every copy.
     #[must_use]
     pub fn relative_to(mut self, folder: &str) -> TestReport {
+        let folder = platform::slashed(folder);
         let folder = format!("{}/", folder.trim_end_matches('/'));
+        let below = |text: &str| {
+            let slashed = platform::slashed(text);
+            slashed.strip_prefix(&folder).map(str::to_owned)
+        };
         for test in &mut self.tests {
-            if let Some(inner) = test.group.as_ref().and_then(|it| it.strip_prefix(&folder)) {
-                test.group = Some(inner.to_owned());
+            if let Some(inner) = test.group.as_deref().and_then(below) {
+                test.group = Some(inner);
             }
-            if let Some(inner) = test.name.strip_prefix(&folder) {
-                test.name = inner.to_owned();
+            if let Some(inner) = below(&test.name) {
+                test.name = inner;
             }
         }
         self

@@ -1,7 +1,7 @@
 //! The verifier in containers: in the agent's own once everything that it started is dead, or in
 //! a fresh one that gets the agent's files.
 
-use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
+use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -14,6 +14,7 @@ use crate::{
         shell::{self, Ran, ShellCommand},
     },
     models::{self, TrialModels},
+    platform,
     sandbox::{
         DockerRoom, Rights, RoomSpec, Sandbox, container_env,
         docker::{EngineError, Network},
@@ -107,9 +108,9 @@ impl Way {
         let logs = judging.artifacts.join(&place.folder);
         fs::create_dir_all(&sockets).map_err(|error| error.to_string())?;
         fs::create_dir_all(&logs).map_err(|error| error.to_string())?;
-        let label = judging.desk.label.join("verifier");
+        let label = format!("{}/verifier", judging.desk.label);
         let opened = models.open(models::Needs {
-            label: label.as_str(),
+            label: &label,
             artifacts: &logs,
             sockets: Some(&sockets),
             allow_hosts: hosts.clone(),
@@ -165,8 +166,7 @@ fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
         fs::create_dir_all(stage.join("logs").join(name))?;
     }
     // Whoever verifies may write a reward.
-    let everyone = std::fs::Permissions::from_mode(0o777);
-    fs::set_permissions(stage.join("logs/verifier"), everyone)?;
+    platform::set_mode(stage.join("logs/verifier").as_std_path(), 0o777)?;
     copy_without_ignored(&verifier.tests, &stage.join("tests"))?;
     make_executable(&stage.join("tests/test.sh"))
 }

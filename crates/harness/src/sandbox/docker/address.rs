@@ -1,19 +1,25 @@
 //! Where an engine listens, as `DOCKER_HOST` writes it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::EngineError;
+use camino::Utf8Path;
 
-/// Where engines listen unless told otherwise.
+use super::{EngineError, desktop::engine_in_use};
+use crate::{
+    host::Host,
+    platform::{self, engine::SCHEME},
+};
+
+/// Where engines of other machines listen unless told otherwise.
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
 /// Where an engine listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A socket of this machine, whose engine sees our files.
-    Unix(PathBuf),
+    /// A socket of this machine, or on Windows a pipe.
+    Local(PathBuf),
     /// `host:port`, without encryption.
     Tcp(String),
     /// A socket of another machine, through the `ssh` program.
@@ -28,17 +34,38 @@ pub enum Address {
 }
 
 impl Address {
-    /// What `DOCKER_HOST` says, or the usual socket.
-    pub fn from_docker_host(value: Option<&str>) -> Result<Self, EngineError> {
-        match value.filter(|value| !value.is_empty()) {
-            Some(value) => value.parse(),
-            None => Ok(Self::Unix(DEFAULT_SOCKET.into())),
+    /// The engine of this machine's user: what `DOCKER_HOST` says, else what the context of `docker` does where
+    /// engines run in virtual machines, else the usual socket: of several the first that is there.
+    pub fn of_host(host: &Host) -> Result<Self, EngineError> {
+        let set = |name| host.variable(name).filter(|value| !value.is_empty());
+        if let Some(value) = set("DOCKER_HOST") {
+            return value.parse();
+        }
+        let home = host.home.as_deref().map(Utf8Path::as_std_path);
+        let folder = home.filter(|_| !platform::SHARES_FILES_WITH_ENGINES);
+        let folder = folder.map(|home| home.join(".docker"));
+        let in_use = folder.and_then(|folder| engine_in_use(&folder, set("DOCKER_CONTEXT")));
+        match in_use {
+            Some(address) => address.parse(),
+            None => Self::usual(home),
         }
     }
 
-    /// Whether the engine sees the files of this machine.
+    fn usual(home: Option<&Path>) -> Result<Self, EngineError> {
+        let usual = platform::usual_engines(home);
+        let mut known = usual.iter().map(|address| address.parse::<Self>());
+        let first = known.next().expect("every system has a usual place")?;
+        let is_there = |address: &Self| matches!(address, Self::Local(path) if path.exists());
+        if is_there(&first) {
+            return Ok(first);
+        }
+        let other = known.filter_map(Result::ok).find(is_there);
+        Ok(other.unwrap_or(first))
+    }
+
+    /// Whether the engine sees the files of this machine. One in a virtual machine does not.
     pub fn is_local(&self) -> bool {
-        matches!(self, Self::Unix(_))
+        platform::SHARES_FILES_WITH_ENGINES && matches!(self, Self::Local(_))
     }
 }
 
@@ -50,12 +77,16 @@ impl FromStr for Address {
             address: text.to_owned(),
             reason: reason.to_owned(),
         };
+        let unknown = || wrong(&format!("expected {SCHEME}://, tcp:// or ssh://"));
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(wrong("expected unix://, tcp:// or ssh://"));
+            return Err(unknown());
         };
         match scheme {
-            "unix" if rest.starts_with('/') => Ok(Self::Unix(rest.into())),
-            "unix" => Err(wrong("the path of a socket must be absolute")),
+            scheme if scheme == SCHEME => match (local_path(rest), SCHEME) {
+                (Some(path), _) => Ok(Self::Local(path)),
+                (None, "npipe") => Err(wrong("expected npipe:////./pipe/name")),
+                (None, _) => Err(wrong("the path of a socket must be absolute")),
+            },
             "tcp" | "http" => {
                 let host = rest.trim_end_matches('/');
                 match host.rsplit_once(':') {
@@ -68,8 +99,19 @@ impl FromStr for Address {
             "ssh" => {
                 parse_ssh(rest).ok_or_else(|| wrong("expected ssh://[user@]host[:port][/socket]"))
             }
-            _ => Err(wrong("expected unix://, tcp:// or ssh://")),
+            _ => Err(unknown()),
         }
+    }
+}
+
+/// The path of a socket, or of a pipe, which Docker writes with slashes.
+fn local_path(rest: &str) -> Option<PathBuf> {
+    match SCHEME {
+        "npipe" => {
+            let path = rest.replace('/', r"\");
+            path.starts_with(r"\\").then(|| path.into())
+        }
+        _ => rest.starts_with('/').then(|| rest.into()),
     }
 }
 
@@ -94,7 +136,10 @@ fn parse_ssh(rest: &str) -> Option<Address> {
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix(path) => write!(formatter, "unix://{}", path.display()),
+            Self::Local(path) => {
+                let path = path.display().to_string();
+                write!(formatter, "{SCHEME}://{}", platform::slashed(&path))
+            }
             Self::Tcp(host) => write!(formatter, "tcp://{host}"),
             Self::Ssh { target, port, .. } => match port {
                 Some(port) => write!(formatter, "ssh://{target}:{port}"),
@@ -115,10 +160,12 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_docker_writes_them() {
-        check(
-            "unix:///run/d.sock",
-            Some(&Address::Unix("/run/d.sock".into())),
-        );
+        let (local, path) = match SCHEME {
+            "npipe" => ("npipe:////./pipe/docker_engine", r"\\.\pipe\docker_engine"),
+            _ => ("unix:///run/d.sock", "/run/d.sock"),
+        };
+        check(local, Some(&Address::Local(path.into())));
+        assert_eq!(Address::Local(path.into()).to_string(), local);
         check(
             "tcp://10.0.0.1:2375",
             Some(&Address::Tcp("10.0.0.1:2375".into())),
@@ -137,9 +184,10 @@ mod tests {
             "ssh://box:2222/run/d.sock",
             Some(&ssh("box", Some(2222), "/run/d.sock")),
         );
-        let usual = Address::from_docker_host(None).unwrap();
-        assert_eq!(usual, Address::Unix(DEFAULT_SOCKET.into()));
-        assert!(usual.is_local());
+        let usual = Address::usual(None).unwrap();
+        let expect: Address = platform::usual_engines(None)[0].parse().unwrap();
+        assert_eq!(usual, expect);
+        assert_eq!(usual.is_local(), cfg!(target_os = "linux"));
     }
 
     #[test]

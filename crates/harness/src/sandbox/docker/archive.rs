@@ -10,6 +10,9 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::without_modes;
+use crate::platform;
+
 /// How many chunks may wait between the two sides.
 const CHUNKS: usize = 8;
 
@@ -52,8 +55,34 @@ where
 
 /// Everything in a folder, names relative to it.
 pub(super) fn pack_folder(folder: &Path) -> impl Stream<Item = Item> + Send + 'static {
+    pack_folder_as(".".to_owned(), folder)
+}
+
+/// Everything in a folder, below another name.
+pub(super) fn pack_folder_as(
+    name: String,
+    folder: &Path,
+) -> impl Stream<Item = Item> + Send + 'static {
     let folder = folder.to_owned();
-    pack(move |archive| archive.append_dir_all(".", &folder))
+    pack(move |archive| {
+        if platform::HAS_MODES {
+            archive.append_dir_all(&name, &folder)
+        } else {
+            without_modes::append(archive, &name, &folder)
+        }
+    })
+}
+
+/// One file, below a name.
+pub(super) fn pack_file(name: String, file: &Path) -> impl Stream<Item = Item> + Send + 'static {
+    let file = file.to_owned();
+    pack(move |archive| {
+        if platform::HAS_MODES {
+            archive.append_path_with_name(&file, &name)
+        } else {
+            without_modes::append_file(archive, &name, &file)
+        }
+    })
 }
 
 /// Unpacks an archive into a folder. Nothing outside of it is touched, whatever the archive says.
@@ -117,10 +146,13 @@ fn unpack_from(receiver: mpsc::Receiver<Bytes>, into: &Path) -> io::Result<()> {
         receiver,
         chunk: Bytes::new(),
     });
-    let is_root = rustix::process::geteuid().is_root();
-    archive.set_preserve_ownerships(is_root);
+    archive.set_preserve_ownerships(platform::is_root());
     archive.set_preserve_permissions(true);
-    archive.unpack(into)
+    if platform::HAS_MODES {
+        archive.unpack(into)
+    } else {
+        without_modes::unpack(archive, into)
+    }
 }
 
 /// Writes into a channel.
@@ -178,15 +210,15 @@ mod tests {
         let to = tempfile::tempdir().unwrap();
         std::fs::create_dir(from.path().join("sub")).unwrap();
         std::fs::write(from.path().join("sub/large"), vec![7; 1_000_000]).unwrap();
-        std::os::unix::fs::symlink("nowhere", from.path().join("link")).unwrap();
+        platform::link(Path::new("nowhere"), &from.path().join("link")).unwrap();
         let archive = Box::pin(pack_folder(from.path()));
         unpack(archive, to.path()).await.unwrap().unwrap();
         assert_eq!(
             std::fs::read(to.path().join("sub/large")).unwrap(),
             vec![7; 1_000_000]
         );
-        let link = std::fs::read_link(to.path().join("link")).unwrap();
-        assert_eq!(link, Path::new("nowhere"));
+        let link = platform::pointer::target(&to.path().join("link")).unwrap();
+        assert_eq!(link, to.path().join("nowhere"));
     }
 
     #[tokio::test]

@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use proctor_process::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio_util::either::Either;
 
 use super::Address;
+use crate::platform::engine;
 
 /// The most bytes of an answer's head.
 const LONGEST_HEAD: usize = 16 * 1024;
@@ -20,13 +21,13 @@ const HEADER: usize = 8;
 
 const BUFFER: usize = 64 * 1024;
 
-pub(super) type Connection = Either<UnixStream, TcpStream>;
+pub(super) type Connection = Either<engine::Connection, TcpStream>;
 pub(super) type InputHalf = WriteHalf<Connection>;
 
 /// Connects to an engine whose sockets these are.
 async fn connect(address: &Address) -> io::Result<Connection> {
     match address {
-        Address::Unix(path) => Ok(Either::Left(UnixStream::connect(path).await?)),
+        Address::Local(path) => Ok(Either::Left(engine::connect(path).await?)),
         Address::Tcp(host) => Ok(Either::Right(TcpStream::connect(host).await?)),
         Address::Ssh { .. } => Err(io::ErrorKind::Unsupported.into()),
     }

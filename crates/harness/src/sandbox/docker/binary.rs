@@ -1,4 +1,5 @@
-//! Our own binary, which has to run in any image: is it static?
+//! Our own binary, which has to run in any image: is it static? Where we are no Linux program, another one that is
+//! lies beside us.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,9 @@ use super::EngineError;
 /// The program header that names a loader.
 const PT_INTERP: u32 = 3;
 
+/// The variable that says where the Linux binary is.
+const NAMED: &str = "PROCTOR_LINUX_BINARY";
+
 /// A binary that runs in any image of its architecture.
 #[derive(Clone, Debug)]
 pub(super) struct Binary {
@@ -14,6 +18,28 @@ pub(super) struct Binary {
 }
 
 impl Binary {
+    /// The one for an engine of this architecture.
+    pub(super) fn find(
+        running: &Path,
+        env: &[(String, String)],
+        architecture: Option<&str>,
+    ) -> Result<Self, EngineError> {
+        let mut named = env
+            .iter()
+            .filter(|(name, value)| name == NAMED && !value.is_empty());
+        let path = match named.next() {
+            Some((_, path)) => path.into(),
+            None if cfg!(target_os = "linux") => running.to_owned(),
+            None => beside(running, architecture.unwrap_or(std::env::consts::ARCH)),
+        };
+        if !cfg!(target_os = "linux") && !path.is_file() {
+            return Err(EngineError::NoLinuxBinary {
+                path: path.display().to_string(),
+            });
+        }
+        Self::check(&path)
+    }
+
     pub(super) fn check(path: &Path) -> Result<Self, EngineError> {
         let failed = |error: &std::io::Error| EngineError::file("read", path, error);
         let path = path.canonicalize().map_err(|error| failed(&error))?;
@@ -30,6 +56,16 @@ impl Binary {
             })
         }
     }
+}
+
+/// The Linux binary that release archives carry.
+fn beside(running: &Path, architecture: &str) -> PathBuf {
+    let architecture = match architecture {
+        "amd64" => "x86_64",
+        "arm64" => "aarch64",
+        other => other,
+    };
+    running.with_file_name(format!("proctor-linux-{architecture}"))
 }
 
 /// Whether a 64-bit little-endian ELF file needs no loader; `None` if it is no such file.
@@ -76,6 +112,20 @@ mod tests {
         assert_eq!(is_static(&elf(1)), Some(true));
         assert_eq!(is_static(b"#!/bin/sh\n"), None);
         assert_eq!(is_static(&elf(1)[..60]), None);
+    }
+
+    #[test]
+    fn the_binary_for_an_engine_lies_beside_ours_or_where_it_is_said() {
+        let running = Path::new("bin/proctor.exe");
+        let other = Path::new("bin/proctor-linux-aarch64");
+        assert_eq!(beside(running, "arm64"), other);
+        assert_eq!(beside(running, "aarch64"), other);
+        let folder = tempfile::tempdir().unwrap();
+        let named = folder.path().join("elsewhere");
+        std::fs::write(&named, elf(1)).unwrap();
+        let env = [(NAMED.to_owned(), named.to_str().unwrap().to_owned())];
+        let found = Binary::find(running, &env, None).unwrap();
+        assert_eq!(found.path, named.canonicalize().unwrap());
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -13,10 +12,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use proctor_gateway::local;
 use proctor_process::Stream as Output;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
-use tokio::net::unix::pipe;
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -26,6 +25,7 @@ use yamux::{Config, Connection, ConnectionError, Mode};
 
 use super::attach::{Attached, Demultiplexer, Piece};
 use super::{Engine, EngineError};
+use crate::platform;
 
 /// The argument that makes our binary carry connections; the ports follow.
 pub const CARRY: &str = "__carry";
@@ -57,9 +57,7 @@ async fn inside(ports: &[u16]) -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).await?;
         tasks.spawn(accept(listener, index, accepted.clone()));
     }
-    let stdin = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
-    let stdout = pipe::Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
-    let streams = tokio::io::join(stdin, stdout).compat();
+    let streams = platform::engine::standard_streams()?.compat();
     let mut connection = Connection::new(streams, Config::default(), Mode::Client);
     let mut waiting = VecDeque::from([(READY, None)]);
     loop {
@@ -184,7 +182,7 @@ async fn carry_on(stream: yamux::Stream, sockets: Arc<[PathBuf]>) -> io::Result<
     let index = stream.read_u8().await?;
     let socket = sockets.get(usize::from(index));
     let socket = socket.ok_or(io::ErrorKind::NotFound)?;
-    let mut outside = UnixStream::connect(socket).await?;
+    let mut outside = local::Stream::connect(socket).await?;
     tokio::io::copy_bidirectional(&mut stream, &mut outside).await?;
     Ok(())
 }

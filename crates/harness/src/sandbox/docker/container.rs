@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +24,7 @@ use super::{
     ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, Network, Root, archive,
     process,
 };
+use crate::{platform, tree};
 
 /// The most bytes of a report; more is not ours.
 const LONGEST_REPORT: u64 = 1024 * 1024;
@@ -218,7 +218,9 @@ impl Inner {
     async fn fill(&self) -> Result<(), EngineError> {
         let binary = self.engine.binary().to_owned();
         let own = archive::pack(move |archive| {
-            archive.append_path_with_name(&binary, "proctor")?;
+            let mut file = std::fs::File::open(&binary)?;
+            let mut program = header(file.metadata()?.len(), 0o755);
+            archive.append_data(&mut program, "proctor", &mut file)?;
             let mut folder = header(0, 0o755);
             folder.set_entry_type(tar::EntryType::Directory);
             archive.append_data(&mut folder, "job", io::empty())?;
@@ -231,10 +233,8 @@ impl Inner {
     pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
         for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
-                let (folder, inside) = (mount.host.clone(), mount.inside.clone());
-                let contents = archive::pack(move |archive| {
-                    archive.append_dir_all(inside.trim_start_matches('/'), &folder)
-                });
+                let inside = mount.inside.trim_start_matches('/').to_owned();
+                let contents = archive::pack_folder_as(inside, &mount.host);
                 let holder = self.holder.as_deref().unwrap_or(&self.id);
                 self.engine.put(holder, contents, "/").await?;
             } else {
@@ -256,8 +256,8 @@ impl Inner {
             let fresh = TempDir::with_prefix_in(".collect-", beside);
             let fresh = fresh.map_err(|error| failed(&error))?;
             self.download(&mount.inside, fresh.path()).await?;
-            std::fs::remove_dir_all(&mount.host).map_err(|error| failed(&error))?;
-            std::fs::rename(fresh.keep(), &mount.host).map_err(|error| failed(&error))?;
+            tree::remove(&mount.host).map_err(|error| failed(&error))?;
+            platform::rename(&fresh.keep(), &mount.host).map_err(|error| failed(&error))?;
         }
         Ok(())
     }
@@ -271,8 +271,7 @@ impl Inner {
 
     async fn put_file(&self, mount: &Mount) -> Result<(), EngineError> {
         let (folder, name) = mount.inside.rsplit_once('/').unwrap_or(("", &mount.inside));
-        let (host, name) = (mount.host.clone(), name.to_owned());
-        let file = archive::pack(move |archive| archive.append_path_with_name(&host, &name));
+        let file = archive::pack_file(name.to_owned(), &mount.host);
         self.put(file, &format!("{folder}/")).await
     }
 
@@ -290,7 +289,7 @@ impl Inner {
         let write = || {
             let path = files.path().join("job/job.json");
             std::fs::write(&path, &job)?;
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
+            platform::set_mode(&path, 0o644)?;
             // Not replaced, because the container has this very file.
             std::fs::write(files.path().join("report.json"), "")
         };
@@ -460,14 +459,13 @@ fn holder(image: &str, labels: BTreeMap<String, String>, of: &str) -> ContainerC
 fn own_files(scratch: &Path) -> Result<TempDir, EngineError> {
     let make = || {
         let folder = TempDir::with_prefix_in("container-", scratch)?;
-        let mode = std::fs::Permissions::from_mode;
-        std::fs::set_permissions(folder.path(), mode(0o700))?;
+        platform::set_mode(folder.path(), 0o700)?;
         let job = folder.path().join("job");
         std::fs::create_dir(&job)?;
-        std::fs::set_permissions(&job, mode(0o755))?;
+        platform::set_mode(&job, 0o755)?;
         let report = folder.path().join("report.json");
         std::fs::write(&report, "")?;
-        std::fs::set_permissions(&report, mode(0o666))?;
+        platform::set_mode(&report, 0o666)?;
         Ok(folder)
     };
     make().map_err(|error: io::Error| EngineError::file("write to", scratch, &error))

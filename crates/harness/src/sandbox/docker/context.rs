@@ -2,11 +2,12 @@
 
 use std::fs::Metadata;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 use sha2::{Digest, Sha256};
+
+use crate::platform;
 
 /// The files of a build context, in order of their names.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl Files {
         for path in &self.paths {
             let (full, data) = self.look(path)?;
             into.update(path.as_bytes());
-            into.update(data.permissions().mode().to_le_bytes());
+            into.update(platform::mode(&data).to_le_bytes());
             if data.is_symlink() {
                 let target = std::fs::read_link(&full)?;
                 into.update(target.as_os_str().as_encoded_bytes());
@@ -100,6 +101,10 @@ impl Files {
             let (full, data) = self.look(path)?;
             let mut header = tar::Header::new_gnu();
             header.set_metadata(&data);
+            if !platform::HAS_MODES {
+                // As `docker` does it where nobody can tell what may be run.
+                header.set_mode(0o755);
+            }
             header.set_uid(0);
             header.set_gid(0);
             if data.is_symlink() {
@@ -217,8 +222,10 @@ mod tests {
         std::fs::write(&file, "2").unwrap();
         let second = digest();
         assert_ne!(second, first);
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        platform::set_mode(&file, 0o555).unwrap();
         assert_ne!(digest(), second);
+        platform::set_mode(&file, 0o755).unwrap();
+        assert_eq!(digest() == second, !platform::HAS_MODES);
     }
 
     #[test]

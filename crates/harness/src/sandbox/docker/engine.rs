@@ -84,7 +84,6 @@ pub struct Swept {
 impl Engine {
     /// Connects, agrees on a version, and learns what the engine can do.
     pub async fn connect(options: &EngineOptions) -> Result<Self, EngineError> {
-        let binary = Binary::check(&options.binary)?;
         let tasks = TaskTracker::new();
         let (socket, tunnel) = match &options.address {
             Address::Ssh {
@@ -98,7 +97,7 @@ impl Engine {
                     socket,
                 };
                 let tunnel = Tunnel::open(&to, &options.supervisor, &options.env).await?;
-                (Address::Unix(tunnel.socket()), Some(tunnel))
+                (tunnel.address(), Some(tunnel))
             }
             direct => (direct.clone(), None),
         };
@@ -106,8 +105,9 @@ impl Engine {
             Address::Tcp(host) => {
                 Docker::connect_with_http(&format!("http://{host}"), ANSWER, API_DEFAULT_VERSION)
             }
-            Address::Unix(path) | Address::Ssh { socket: path, .. } => {
-                Docker::connect_with_unix(&path.display().to_string(), ANSWER, API_DEFAULT_VERSION)
+            Address::Local(path) | Address::Ssh { socket: path, .. } => {
+                let path = path.display().to_string();
+                Docker::connect_with_local(&path, ANSWER, API_DEFAULT_VERSION)
             }
         };
         let unreachable = |error| match EngineError::of("connect", error) {
@@ -120,6 +120,13 @@ impl Engine {
         let docker = docker.map_err(unreachable)?;
         let docker = docker.negotiate_version().await.map_err(unreachable)?;
         let info = docker.info().await.map_err(unreachable)?;
+        if info.os_type.as_deref() == Some("windows") {
+            return Err(EngineError::WindowsContainers {
+                address: options.address.to_string(),
+            });
+        }
+        let architecture = info.architecture.as_deref();
+        let binary = Binary::find(&options.binary, &options.env, architecture)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 filled: Mutex::default(),

@@ -69,6 +69,22 @@ pub enum EngineError {
         /// The binary.
         path: String,
     },
+    /// There is no Linux binary of ours.
+    #[error(
+        "containers need Proctor's Linux program, which is not at {path}: it comes with the release archive; put it there, or say in PROCTOR_LINUX_BINARY where it is"
+    )]
+    NoLinuxBinary {
+        /// Where it was looked for.
+        path: String,
+    },
+    /// The engine runs the other kind of containers.
+    #[error(
+        "the Docker engine at {address} runs Windows containers: switch it to Linux containers"
+    )]
+    WindowsContainers {
+        /// Where it is.
+        address: String,
+    },
     /// A file of this machine.
     #[error("cannot {doing} {path}: {reason}")]
     File {

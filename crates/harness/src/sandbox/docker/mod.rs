@@ -11,6 +11,7 @@ mod build;
 mod carry;
 mod container;
 mod context;
+mod desktop;
 mod disk;
 mod engine;
 mod error;
@@ -20,6 +21,7 @@ mod process;
 mod shared;
 mod spec;
 mod tunnel;
+mod without_modes;
 
 pub use address::Address;
 pub use build::BuildSpec;

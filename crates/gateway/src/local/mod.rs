@@ -1,0 +1,63 @@
+//! Ways in that have a path on this machine, for those who may use that path: Unix sockets, and on Windows
+//! what does the same. Connections out of containers end there.
+
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod sys;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod sys;
+
+pub(crate) use sys::{Bound, Handed};
+pub use sys::{Listener, Stream};
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_knows_the_path_gets_through_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("way in.sock");
+        assert!(Stream::connect(&path).await.is_err(), "nobody listens yet");
+        let mut listener = Listener::bind(&path).unwrap();
+        for word in [b"one", b"two"] {
+            let asking = async {
+                let mut stream = Stream::connect(&path).await.unwrap();
+                stream.write_all(word).await.unwrap();
+                stream.shutdown().await.unwrap();
+                let mut answer = Vec::new();
+                stream.read_to_end(&mut answer).await.unwrap();
+                answer
+            };
+            let answering = async {
+                let mut stream = listener.accept().await.unwrap();
+                let mut asked = [0; 3];
+                stream.read_exact(&mut asked).await.unwrap();
+                stream.write_all(&asked).await.unwrap();
+                stream.shutdown().await.unwrap();
+            };
+            let (answer, ()) = tokio::join!(asking, answering);
+            assert_eq!(answer, word);
+        }
+    }
+
+    #[cfg(windows)]
+    #[tokio::test]
+    async fn who_does_not_know_the_secret_is_neither_let_in_nor_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("way in");
+        let mut listener = Listener::bind(&path).unwrap();
+        let file = std::fs::read(&path).unwrap();
+        let address = ("127.0.0.1", u16::from_le_bytes([file[0], file[1]]));
+        let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
+        let mut wrong = tokio::net::TcpStream::connect(address).await.unwrap();
+        wrong.write_all(&[7; 40]).await.unwrap();
+        let mut right = Stream::connect(&path).await.unwrap();
+        right.write_all(b"!").await.unwrap();
+        let mut stream = listener.accept().await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), b'!');
+    }
+}

@@ -1,0 +1,165 @@
+//! Ports of loopback that only those get through who can read the file at the path: it holds the port and
+//! a secret, which each connection begins with. Named pipes would do without, but they cannot say that one
+//! direction is at its end, which requests and answers need.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Who has not said the secret by then never will.
+const LONGEST: Duration = Duration::from_secs(5);
+
+type Secret = [u8; 32];
+
+/// A port that is taken, and of no runtime yet.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    listener: StdTcpListener,
+    secret: Secret,
+}
+
+impl Bound {
+    /// Takes one, and says so at the path.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        let listener = StdTcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let mut secret = Secret::default();
+        getrandom::fill(&mut secret).map_err(io::Error::other)?;
+        let mut file = std::fs::File::create_new(path)?;
+        file.write_all(&listener.local_addr()?.port().to_le_bytes())?;
+        file.write_all(&secret)?;
+        Ok(Self { listener, secret })
+    }
+
+    /// Listens, in the runtime that this is called in.
+    pub(crate) fn listen(self) -> io::Result<Listener> {
+        Ok(Listener {
+            listener: TcpListener::from_std(self.listener)?,
+            secret: self.secret,
+            knocking: JoinSet::new(),
+        })
+    }
+}
+
+/// Who waits for connections at a path.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    secret: Secret,
+    /// Connections that have not said the secret yet: nobody else waits for them.
+    knocking: JoinSet<Option<TcpStream>>,
+}
+
+impl Listener {
+    /// Listens at a path where nothing is.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        Bound::new(path)?.listen()
+    }
+
+    /// The next connection. Safe to cancel.
+    pub async fn accept(&mut self) -> io::Result<Stream> {
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => {
+                    self.knocking.spawn(check(accepted?.0, self.secret));
+                }
+                Some(checked) = self.knocking.join_next() => {
+                    if let Ok(Some(stream)) = checked {
+                        return Ok(Stream(stream));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The connection, if it knows the secret.
+async fn check(mut stream: TcpStream, secret: Secret) -> Option<TcpStream> {
+    stream.set_nodelay(true).ok()?;
+    let mut said = Secret::default();
+    let saying = stream.read_exact(&mut said);
+    tokio::time::timeout(LONGEST, saying).await.ok()?.ok()?;
+    (said == secret).then_some(stream)
+}
+
+/// A connection on its way to another runtime.
+#[derive(Debug)]
+pub(crate) struct Handed(StdTcpStream);
+
+impl Handed {
+    /// Goes on in the runtime that this is called in.
+    pub(crate) fn take(self) -> io::Result<Stream> {
+        Ok(Stream(TcpStream::from_std(self.0)?))
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Stream(TcpStream);
+
+impl Stream {
+    /// Connects to whoever listens at a path.
+    pub async fn connect(path: &Path) -> io::Result<Self> {
+        let bytes = std::fs::read(path)?;
+        let (port, secret) = bytes
+            .split_first_chunk()
+            .ok_or(io::ErrorKind::InvalidData)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, u16::from_le_bytes(*port)));
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        stream.write_all(secret).await?;
+        Ok(Self(stream))
+    }
+
+    /// Leaves its runtime for another one.
+    pub(crate) fn hand_on(self) -> io::Result<Handed> {
+        Ok(Handed(self.0.into_std()?))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        space: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, space)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

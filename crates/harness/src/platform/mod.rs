@@ -1,0 +1,32 @@
+//! What differs between Linux, macOS and Windows, each under a name of its own. The rest of the crate calls the
+//! same function everywhere ([why](../../../../docs/design/platforms.md)).
+
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod sys;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod sys;
+
+mod birth;
+pub(crate) mod engine;
+pub(crate) mod pointer;
+mod retry;
+mod search;
+mod shell;
+mod text;
+
+pub(crate) use birth::birth;
+pub(crate) use retry::{remove, rename};
+pub(crate) use search::{environment_name, find_program, is_same_name, variable};
+pub(crate) use shell::{Shell, shell};
+pub(crate) use sys::{
+    Folder, HAS_MODES, OWNER_IN_ARCHIVES, SHARES_FILES_WITH_ENGINES, bytes_of, changed, disk_bytes,
+    file_id, git_config, git_settings, give, is_root, link, make_private_folder, mode,
+    new_private_file, path_of, set_mode, several_names, sync_folder, tells_case, touch,
+    usual_engines,
+};
+pub(crate) use text::{
+    HOME_FOLDERS, canonical, null_device, own_environment, path_of_file_url, slashed,
+    slashed_below, text_of_file,
+};

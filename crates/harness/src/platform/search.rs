@@ -1,0 +1,113 @@
+//! Names of variables and where programs are found. Windows takes `Path` for `PATH`, and `npm` for `npm.cmd`.
+
+use std::{collections::BTreeMap, path::Path};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+/// What a name without an ending may stand for where PATHEXT is not set.
+const USUAL_ENDINGS: &str = ".COM;.EXE;.BAT;.CMD";
+
+type Variables = BTreeMap<String, String>;
+
+/// Whether two names of variables mean the same one.
+pub(crate) fn is_same_name(one: &str, other: &str) -> bool {
+    if cfg!(windows) {
+        one.eq_ignore_ascii_case(other)
+    } else {
+        one == other
+    }
+}
+
+/// The name that a variable already has in `env`, else the one that is given.
+pub(crate) fn environment_name(env: &Variables, name: &str) -> String {
+    let known = env.keys().find(|known| is_same_name(known, name));
+    known.map_or(name, String::as_str).to_owned()
+}
+
+/// The value of a variable.
+pub(crate) fn variable<'a>(env: &'a Variables, name: &str) -> Option<&'a str> {
+    let plain = env.get(name);
+    let found = plain.or_else(|| {
+        let mut pairs = env.iter();
+        let found = pairs.find(|(known, _)| is_same_name(known, name));
+        found.map(|(_, value)| value)
+    });
+    found.map(String::as_str)
+}
+
+/// Find a program on the PATH of `env`; relative folders start at `cwd`.
+pub(crate) fn find_program(env: &Variables, cwd: &Utf8Path, name: &str) -> Option<Utf8PathBuf> {
+    let path = variable(env, "PATH")?;
+    let names = if cfg!(windows) {
+        let endings = variable(env, "PATHEXT").filter(|endings| !endings.is_empty());
+        names_with_endings(name, endings.unwrap_or(USUAL_ENDINGS))
+    } else {
+        vec![name.to_owned()]
+    };
+    let folders = std::env::split_paths(path).filter(|folder| !folder.as_os_str().is_empty());
+    folders
+        .filter_map(|folder| Utf8PathBuf::try_from(folder).ok())
+        .flat_map(|folder| {
+            let folder = cwd.join(folder);
+            names.iter().map(move |name| folder.join(name))
+        })
+        .find(|candidate| is_executable(candidate.as_std_path()))
+}
+
+/// What a name stands for: itself if it ends like a program, else with each ending in turn. The bare name is none: npm
+/// puts a shell script of that name beside its `.cmd`.
+fn names_with_endings(name: &str, endings: &str) -> Vec<String> {
+    let endings: Vec<&str> = endings.split(';').filter(|one| !one.is_empty()).collect();
+    let lower = name.to_ascii_lowercase();
+    let has_ending = |ending: &&str| lower.ends_with(&ending.to_ascii_lowercase());
+    if endings.iter().any(has_ending) {
+        return vec![name.to_owned()];
+    }
+    let with = |ending: &&str| format!("{name}{}", ending.to_ascii_lowercase());
+    endings.iter().map(with).collect()
+}
+
+fn is_executable(path: &Path) -> bool {
+    let may_run = |about: &std::fs::Metadata| cfg!(windows) || super::mode(about) & 0o111 != 0;
+    path.metadata()
+        .is_ok_and(|about| about.is_file() && may_run(&about))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_an_ending_is_tried_with_each_in_turn() {
+        let check = |name: &str, expect: &[&str]| {
+            assert_eq!(names_with_endings(name, ".COM;.EXE;;.CMD"), expect);
+        };
+        check("npm", &["npm.com", "npm.exe", "npm.cmd"]);
+        check("node.exe", &["node.exe"]);
+        check("Node.EXE", &["Node.EXE"]);
+        check(
+            "python3.11",
+            &["python3.11.com", "python3.11.exe", "python3.11.cmd"],
+        );
+    }
+
+    #[test]
+    fn a_program_is_found_by_the_endings_of_its_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Utf8PathBuf::try_from(dir.path().join("a b")).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        let name = if cfg!(windows) { "tool.cmd" } else { "tool" };
+        let program = folder.join(name);
+        std::fs::write(&program, "").unwrap();
+        // A shell script beside it, and a folder of the same name before it.
+        std::fs::create_dir_all(dir.path().join("first").join(name)).unwrap();
+        super::super::set_mode(program.as_std_path(), 0o755).unwrap();
+        let path = std::env::join_paths([Path::new("first"), folder.as_std_path()]).unwrap();
+        let cwd = Utf8Path::from_path(dir.path()).unwrap();
+        let spelled = if cfg!(windows) { "Path" } else { "PATH" };
+        let env = BTreeMap::from([(spelled.to_owned(), path.into_string().unwrap())]);
+        assert_eq!(find_program(&env, cwd, "tool"), Some(program));
+        assert_eq!(find_program(&env, cwd, "other"), None);
+        assert_eq!(environment_name(&env, "PATH"), spelled);
+    }
+}

@@ -1,0 +1,186 @@
+//! Linux and macOS.
+
+use std::{
+    borrow::Cow,
+    ffi::OsStr,
+    fs::{DirBuilder, File, Metadata, OpenOptions, Permissions},
+    io::{Error, Result, Write},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use fs_err as fs;
+use rustix::fs::{
+    Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens, openat, renameat,
+};
+
+/// Whether an engine behind a socket of this machine sees our folders and sockets. On macOS it runs in a virtual
+/// machine.
+pub(crate) const SHARES_FILES_WITH_ENGINES: bool = cfg!(target_os = "linux");
+
+/// Whether files have modes.
+pub(crate) const HAS_MODES: bool = true;
+
+/// Who owns files in archives, where the file system does not say.
+pub(crate) const OWNER_IN_ARCHIVES: Option<u32> = None;
+
+/// What git is told about this system besides what holds everywhere.
+pub(crate) fn git_settings() -> &'static [&'static str] {
+    &[]
+}
+
+/// What `git init` would have found out about this system.
+pub(crate) fn git_config() -> &'static str {
+    if cfg!(target_os = "macos") {
+        "\tfilemode = true\n\tignorecase = true\n\tprecomposeunicode = true\n"
+    } else {
+        "\tfilemode = true\n"
+    }
+}
+
+/// Whether the file system of a folder tells upper from lower case in names.
+pub(crate) fn tells_case(folder: &Path) -> bool {
+    if cfg!(target_os = "linux") {
+        return true;
+    }
+    super::text::other_case(folder).is_none_or(|other| !other.exists())
+}
+
+/// Where engines listen unless told otherwise, the most likely first. `home` is the user's.
+pub(crate) fn usual_engines(home: Option<&Path>) -> Vec<String> {
+    let plain = "unix:///var/run/docker.sock".to_owned();
+    let desktop = home.filter(|_| cfg!(target_os = "macos")).map(|home| {
+        let socket = home.join(".docker/run/docker.sock");
+        format!("unix://{}", socket.display())
+    });
+    std::iter::once(plain).chain(desktop).collect()
+}
+
+/// Whether whoever runs us may do everything.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The permissions of a file as git and archives write them.
+pub(crate) fn mode(about: &Metadata) -> u32 {
+    about.permissions().mode()
+}
+
+/// Set the permissions of a file.
+pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// Make a symbolic link.
+pub(crate) fn link(target: &Path, link: &Path) -> Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+/// Give a file, a folder or a link itself to another user.
+pub(crate) fn give(path: &Path, owner: u32) -> Result<()> {
+    std::os::unix::fs::lchown(path, Some(owner), Some(owner))
+}
+
+/// Make a folder that only its owner enters.
+pub(crate) fn make_private_folder(path: &Path) -> Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Make a file that only its owner reads.
+pub(crate) fn new_private_file(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(path)
+}
+
+/// A path as git writes it.
+pub(crate) fn bytes_of(path: &Path) -> Cow<'_, [u8]> {
+    path.as_os_str().as_bytes().into()
+}
+
+/// The path that git writes so.
+pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
+}
+
+/// When a file was changed last, by a time that nobody can set.
+pub(crate) fn changed(about: &Metadata) -> SystemTime {
+    let seconds = Duration::from_secs(about.ctime().try_into().unwrap_or_default());
+    let nanos = Duration::from_nanos(about.ctime_nsec().try_into().unwrap_or_default());
+    SystemTime::UNIX_EPOCH + seconds + nanos
+}
+
+/// What tells a file from all others of its file system.
+pub(crate) fn file_id(file: &File) -> Result<u64> {
+    Ok(file.metadata()?.ino())
+}
+
+/// What a file takes on disk.
+pub(crate) fn disk_bytes(about: &Metadata) -> u64 {
+    about.blocks() * 512
+}
+
+/// What is the same for all names of a file that has several.
+pub(crate) fn several_names(about: &Metadata) -> Option<(u64, u64)> {
+    (about.nlink() > 1).then(|| (about.dev(), about.ino()))
+}
+
+/// See to it that the names in a folder stay after a power cut.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    fs::File::open(folder)?.sync_all()
+}
+
+/// Say that a file was changed now, by the clock of whoever keeps it.
+pub(crate) fn touch(file: &File) -> Result<()> {
+    let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    let times = Timestamps {
+        last_access: at(UTIME_OMIT),
+        last_modification: at(UTIME_NOW),
+    };
+    Ok(futimens(file, &times)?)
+}
+
+/// Whether somebody holds a file, so that it may be free soon: nobody does so here.
+pub(super) fn is_held(_error: &Error) -> bool {
+    false
+}
+
+/// Let us remove what is in a folder.
+pub(super) fn make_removable(folder: &Path) -> Result<()> {
+    set_mode(folder, 0o700)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            make_removable(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// A folder that is held open: files are written to it wherever it is moved.
+#[derive(Debug)]
+pub(crate) struct Folder(File);
+
+impl Folder {
+    /// Hold a folder.
+    pub(crate) fn open(path: &Path) -> Result<Folder> {
+        Ok(Folder(File::open(path)?))
+    }
+
+    /// Write a file whole or not at all, for all to read.
+    pub(crate) fn write(&self, name: &str, fresh: &str, bytes: &[u8]) -> Result<()> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(&self.0, fresh, flags, Mode::from_raw_mode(0o644))?;
+        let mut file = File::from(file);
+        // Whatever the umask is: reports are made by others too.
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        renameat(&self.0, fresh, &self.0, name)?;
+        self.0.sync_all()
+    }
+}
