@@ -1,6 +1,7 @@
 //! What became of a trial: one closed set of outcomes, and how a process ended, as data.
 //! Infrastructure faults are outcomes of their own, so that they never look like a score.
 
+use proctor_process::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +132,15 @@ pub struct Ending {
     pub signal: Option<i32>,
     /// Why we ended it, when we did.
     pub ended_by: Option<EndedBy>,
+}
+
+/// How a process exited, in words; a crash is told by its name where the system has only codes for it.
+pub(crate) fn exited(code: i32) -> String {
+    let status = Status::Code(code);
+    match status.crash() {
+        Some(_) => format!("crashed with {status}"),
+        None => format!("exited with code {code}"),
+    }
 }
 
 /// Why Proctor ended a process.

@@ -81,6 +81,10 @@ fn a_prompt_file_reads_the_same_after_a_checkout() {
     let mut case = case();
     case["agent"]["config"] = json!({"command": ["agent"], "prompt_file": "./prompt.md"});
     run(&context, &case).assert_code(0);
-    let expected = if cfg!(windows) { "first\nsecond\n" } else { text };
+    let expected = if cfg!(windows) {
+        "first\nsecond\n"
+    } else {
+        text
+    };
     assert_eq!(stdin(&context), expected);
 }
