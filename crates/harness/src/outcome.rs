@@ -1,7 +1,6 @@
 //! What became of a trial: one closed set of outcomes, and how a process ended, as data.
 //! Infrastructure faults are outcomes of their own, so that they never look like a score.
 
-use proctor_process::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -135,8 +134,8 @@ pub struct Ending {
 }
 
 /// How a process exited, in words; a crash is told by its name where the system has only codes for it.
-pub(crate) fn exited(code: i32) -> String {
-    let status = Status::Code(code);
+pub(crate) fn exit_in_words(code: i32) -> String {
+    let status = proctor_process::Status::Code(code);
     match status.crash() {
         Some(_) => format!("crashed with {status}"),
         None => format!("exited with code {code}"),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{
     agent::{Input, Launch, LaunchContext, Terminal},
-    outcome::{EndedBy, Ending, Outcome, exited},
+    outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::{
         Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent, SessionHost,
         Source, Text,
@@ -116,7 +116,7 @@ fn outcome(ending: &Ending) -> Outcome {
 
 fn failure(ending: &Ending, quoted: &[String]) -> String {
     let what = match (ending.code, ending.signal) {
-        (Some(code), _) => format!("the agent {}", exited(code)),
+        (Some(code), _) => format!("the agent {}", exit_in_words(code)),
         (None, Some(signal)) => format!("the agent was killed by signal {signal}"),
         (None, None) => "the agent ended in an unknown way".to_owned(),
     };

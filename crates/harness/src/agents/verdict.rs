@@ -3,7 +3,7 @@
 
 use super::fault::ApiFault;
 use crate::{
-    outcome::{EndedBy, Ending, Outcome, exited},
+    outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::LogError,
 };
 
@@ -149,7 +149,7 @@ impl Names {
         }
         let how = match (ending.code, ending.signal) {
             (_, Some(signal)) => format!("was ended by signal {signal}"),
-            (code, None) => exited(code.unwrap_or_default()),
+            (code, None) => exit_in_words(code.unwrap_or_default()),
         };
         // Before there is a session, what went wrong is told only here.
         let fault = ApiFault::said(last_words);
