@@ -35,23 +35,27 @@ impl Status {
     /// What killed a process on Windows, whose codes for that are as good as names. No other system has such codes.
     pub fn crash(self) -> Option<&'static str> {
         let Self::Code(code) = self else { return None };
-        let known = CRASHES
-            .iter()
-            .find(|(known, _)| *known == code.cast_unsigned());
+        let code = code.cast_unsigned();
+        let known = CRASHES.iter().find(|(known, _)| *known == code);
         known.map(|(_, words)| *words)
+    }
+
+    /// An exit code with what is known of it: `7`, `0xC0000005 (access violation)`.
+    pub fn code_in_words(code: i32) -> String {
+        match Self::Code(code).crash() {
+            Some(crash) => format!("0x{:08X} ({crash})", code.cast_unsigned()),
+            // One that nobody knows is still better looked up in this form.
+            None if code < 0 => format!("0x{:08X}", code.cast_unsigned()),
+            None => code.to_string(),
+        }
     }
 }
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self, self.crash()) {
-            (Self::Code(code), Some(crash)) => {
-                write!(f, "exit code 0x{:08X} ({crash})", code.cast_unsigned())
-            }
-            // One that nobody knows is still better looked up in this form.
-            (Self::Code(code @ ..0), None) => write!(f, "exit code 0x{:08X}", code.cast_unsigned()),
-            (Self::Code(code), None) => write!(f, "exit code {code}"),
-            (Self::Signal(signal), _) => write!(f, "signal {signal}"),
+        match self {
+            Self::Code(code) => write!(f, "exit code {}", Self::code_in_words(*code)),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
         }
     }
 }

@@ -23,8 +23,8 @@ fn main() -> ExitCode {
         ["drive", script] => runtime.block_on(drive(shell(script))),
         ["drive-player", script] => runtime.block_on(drive(player(script))),
         ["peak-memory", script] => runtime.block_on(peak_memory(shell(script))),
-        ["repeat", script] => runtime.block_on(repeat(|| shell(script))),
-        ["repeat-player", script] => runtime.block_on(repeat(|| player(script))),
+        ["repeat", script] => runtime.block_on(repeat(100, || shell(script))),
+        ["repeat-player", script] => runtime.block_on(repeat(40, || player(script))),
         _ => return ExitCode::FAILURE,
     }
     ExitCode::SUCCESS
@@ -77,27 +77,35 @@ async fn peak_memory(command: Command) {
     println!("{} {}", report.stdout_bytes, peak.expect("VmHWM in KiB"));
 }
 
-/// Runs the script a hundred times, and prints what this process possesses before and after.
-async fn repeat(command: impl Fn() -> Command) {
+/// Runs the script that often, and prints what this process possesses before and after.
+async fn repeat(times: u32, command: impl Fn() -> Command) {
     // The first ones make what is kept for all.
     for _ in 0..3 {
         finish(&mut start(command()).await).await;
     }
     let before = possessions();
-    for _ in 0..100 {
+    for _ in 0..times {
         finish(&mut start(command()).await).await;
     }
     println!("{} {}", before, possessions());
 }
 
 /// Descriptors and children.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn possessions() -> usize {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc is there");
     let this = std::process::id();
     let children = std::fs::read_to_string(format!("/proc/{this}/task/{this}/children"));
     let children = children.expect("the kernel lists children");
     descriptors.count() + children.split_whitespace().count()
+}
+
+/// Descriptors.
+#[cfg(target_os = "macos")]
+fn possessions() -> usize {
+    std::fs::read_dir("/dev/fd")
+        .expect("descriptors are listed")
+        .count()
 }
 
 /// Handles, of processes, pipes and jobs among others. Those of threads that are about to end are waited for.

@@ -68,8 +68,9 @@ fn perform(word: &str, text: &str) {
             }
         }
         "variables" => {
-            for (name, value) in std::env::vars() {
-                say(&mut io::stdout(), &format!("{name}={value}"));
+            for (name, value) in std::env::vars_os() {
+                let line = format!("{}={}", name.display(), value.display());
+                say(&mut io::stdout(), &line);
             }
         }
         "cwd" => {

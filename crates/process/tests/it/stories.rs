@@ -217,7 +217,7 @@ async fn silence_ends_a_process_and_output_keeps_it() {
     assert_eq!(run.report.exit.ended_by, Some(EndReason::Idle));
     assert_eq!(run.text(), "1\n2\n3\n");
     assert!(
-        run.report.duration >= Duration::from_millis(3000),
+        run.report.duration >= Duration::from_secs(3),
         "{:?}",
         run.report.duration
     );
@@ -343,7 +343,7 @@ async fn what_is_missing_is_told_apart() {
 }
 
 #[test]
-fn a_hundred_runs_leave_nothing_open() {
+fn forty_runs_leave_nothing_open() {
     let output = Driver::new(program())
         .args(["repeat-player", "out x"])
         .output()
@@ -351,7 +351,7 @@ fn a_hundred_runs_leave_nothing_open() {
     let output = String::from_utf8(output.stdout).unwrap();
     let (before, after) = output.trim().split_once(' ').unwrap();
     let (before, after): (i64, i64) = (before.parse().unwrap(), after.parse().unwrap());
-    // A thread of the runtime may have come or gone meanwhile; a leak would show a hundredfold.
+    // A thread of the runtime may have come or gone meanwhile; a leak would show fortyfold.
     assert!((after - before).abs() < 20, "{before} {after}");
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proctor_process::quick::{QuickCommand, output};
 use proctor_process::{Command, EndReason, Error, Event, Output, Status};
 
-use crate::support::{Nest, PATIENCE, finish, player, program, run, spawn};
+use crate::support::{Nest, PATIENCE, PROMPT, finish, player, program, run, spawn};
 
 /// Arguments that a shell would make something else of.
 const NASTY: [&str; 14] = [
@@ -63,10 +63,11 @@ impl Bin {
 }
 
 fn shown(arguments: &[&str]) -> String {
-    arguments
+    let lines: Vec<String> = arguments
         .iter()
         .map(|argument| format!("{argument:?}\n"))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 #[tokio::test]
@@ -155,20 +156,26 @@ async fn a_command_line_has_an_end_that_is_told_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn a_helper_may_be_a_script_and_jobs_lie_within_jobs() {
+async fn a_helper_may_be_a_script() {
     let bin = Bin::new();
     bin.write("tool.cmd", "@echo off\necho from a script\n");
     let command = QuickCommand::new("tool").env("PATH", bin.path());
     let result = output(command, PATIENCE).await.unwrap();
     assert_eq!(result.stdout, b"from a script\r\n");
+}
+
+#[tokio::test]
+async fn a_job_ends_with_the_jobs_that_lie_within_it() {
+    let nest = Nest::new();
+    let script = nest.script("alive; start { alive; sleep 600000 }; sleep 600000");
     // A driver in a job of ours, with a job of its own for a player.
-    let nested = QuickCommand::new(program()).args(["drive-player", "exit 0"]);
-    let result = output(nested, PATIENCE).await.unwrap();
-    assert!(
-        result.success(),
-        "{}",
-        String::from_utf8_lossy(&result.stderr)
-    );
+    let mut command = player("");
+    command.args = vec!["drive-player".into(), script.into()];
+    let mut process = spawn(command).await.unwrap();
+    nest.wait_for(2).await;
+    process.end(EndReason::Asked);
+    assert!(finish(process).await.took < PROMPT);
+    nest.assert_gone();
 }
 
 #[tokio::test]
