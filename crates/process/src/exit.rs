@@ -41,7 +41,7 @@ impl Status {
     }
 
     /// An exit code with what is known of it: `7`, `0xC0000005 (access violation)`.
-    pub fn code_in_words(code: i32) -> String {
+    fn code_in_words(code: i32) -> String {
         match Self::Code(code).crash() {
             Some(crash) => format!("0x{:08X} ({crash})", code.cast_unsigned()),
             // One that nobody knows is still better looked up in this form.

@@ -77,7 +77,8 @@ fn list_tells_which_agents_and_evaluators_there_are() {
 #[test]
 fn an_agent_that_is_not_installed_is_no_failure_of_the_agent() {
     let context = context();
-    let case = crate::support::case();
+    let mut case = crate::support::case();
+    case["agent"] = json!({"type": "claude-code", "config": {"prompt": "do it"}});
     crate::support::run(&context, &case).assert_code(3);
     assert_eq!(context.record()["outcome"], "not_installed");
 }

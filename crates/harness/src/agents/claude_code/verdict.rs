@@ -3,7 +3,7 @@
 //! only as the beginning of its own error result.
 
 use crate::{
-    outcome::{EndedBy, Ending, Outcome},
+    outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::LogError,
 };
 
@@ -297,7 +297,7 @@ fn exited(ending: &Ending, facts: &Facts, when: &str) -> (Outcome, Vec<LogError>
     }
     let how = match (ending.code, ending.signal) {
         (_, Some(signal)) => format!("was ended by signal {signal}"),
-        (code, None) => format!("exited with code {}", code.unwrap_or_default()),
+        (code, None) => exit_in_words(code.unwrap_or_default()),
     };
     let message = format!("Claude Code {how} {when}{}", tail(facts));
     one(Outcome::AgentError, "CLAUDE_EXIT", message)
