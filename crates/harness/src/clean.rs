@@ -2,7 +2,6 @@
 //! temporary folder. What a living process holds is never touched.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use fs_err as fs;
 
 use crate::{area, cluster, platform::pointer, runs, store::RunDir, tree, watch::trial_folders};
 
@@ -160,6 +159,8 @@ fn size(path: &Utf8Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fs_err as fs;
+
     use super::*;
     use crate::platform;
 

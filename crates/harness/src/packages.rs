@@ -16,7 +16,7 @@ use proctor_process::quick::{self, QuickCommand};
 use tempfile::TempDir;
 
 pub use self::python::PythonVersion;
-use crate::{agent::Registry, host::Host, platform, tree};
+use crate::{agent::Registry, host::Host, platform, store, tree};
 
 /// Where installed packages are seen in containers.
 const INSIDE: &str = "/proctor/cli";
@@ -222,8 +222,8 @@ impl Package {
         fs::create_dir_all(&place).map_err(failed)?;
         let lock = folder.with_file_name(format!("{}.lock", folder.file_name().unwrap_or("cli")));
         let held = tokio::task::spawn_blocking(move || {
-            let file = fs::File::create(&lock)?;
-            file.file().lock()?;
+            let file = store::lock_file(&lock)?;
+            file.lock()?;
             Ok(file)
         });
         let held = held.await.map_err(io::Error::other).and_then(|held| held);

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use proctor_gateway::{Answer, HttpUpstream, KeySpec, Script, ScriptedModel, Usage};
+use proctor_gateway::{Answer, HttpUpstream, Script, ScriptedModel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::*;
@@ -132,6 +132,7 @@ fn memory() -> u64 {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_streams_at_once_are_served_and_metered_in_flat_memory() {
+    use proctor_gateway::{KeySpec, Usage};
     const STREAMS: u64 = 1000;
     let usage = Usage {
         input: 3,

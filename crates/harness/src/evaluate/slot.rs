@@ -21,7 +21,7 @@ impl Slot {
     /// Wait for the place of the answer with this key in `folder`.
     pub(super) async fn claim(folder: &Utf8Path, key: &str) -> std::io::Result<Slot> {
         fs::create_dir_all(folder)?;
-        let lock = std::fs::File::create(folder.join(format!("{key}.lock")))?;
+        let lock = store::lock_file(&folder.join(format!("{key}.lock")))?;
         while let Err(error) = lock.try_lock() {
             match error {
                 std::fs::TryLockError::WouldBlock => tokio::time::sleep(PAUSE).await,

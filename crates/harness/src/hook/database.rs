@@ -59,7 +59,7 @@ impl Database {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let folder = self.path.parent().unwrap_or(&self.path);
         fs::create_dir_all(folder).map_err(|error| text(&error))?;
-        let lock = std::fs::File::create(format!("{}.lock", self.path));
+        let lock = store::lock_file(&Utf8PathBuf::from(format!("{}.lock", self.path)));
         let lock = lock.map_err(|error| text(&error))?;
         // Trials of one run write to the same file.
         while let Err(error) = lock.try_lock() {

@@ -173,9 +173,15 @@ fn folder_name(task: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
+/// Open a file that is only ever locked. What another has locked is not to be cut short on Windows.
+pub(crate) fn lock_file(path: &Utf8Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true).open(path)
+}
+
 /// Lock a folder of ours. The system gives the lock back when its holder dies.
 pub fn lock(folder: &Utf8Path) -> std::io::Result<File> {
-    let file = File::create(folder.join(LOCK_FILE))?;
+    let file = lock_file(&folder.join(LOCK_FILE))?;
     // Whoever only asks whether it is held has it for an instant: see `is_locked`.
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {

@@ -1,7 +1,7 @@
 //! Task folders as authors write them: what is read, what is refused and where, and what a
 //! Dockerfile makes without Docker.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -475,7 +475,7 @@ fn modes_and_variables_come_along() {
     let environment = task.environment().unwrap();
     let env = environment.local_env();
     let expect = [("A", "1"), ("B", "own"), ("PATH", "/opt/x:/bin")];
-    let expect: BTreeMap<String, String> = expect
+    let expect: std::collections::BTreeMap<String, String> = expect
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
     assert_eq!(env, expect);
