@@ -49,6 +49,11 @@ pub fn true_name(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
     path.canonicalize_utf8()
 }
 
+/// Whether writing failed because nobody reads any more.
+pub fn reader_is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
 /// Whether a terminal that calls itself this can be drawn on.
 pub fn can_draw(term: Option<&str>) -> bool {
     term.is_some_and(|term| term != "dumb")

@@ -65,6 +65,12 @@ fn plain_form(path: &Utf8Path) -> Utf8PathBuf {
     text.strip_prefix(r"\\?\").unwrap_or(text).into()
 }
 
+/// Whether writing failed because nobody reads any more. The standard library does not know all codes for that.
+pub fn reader_is_gone(error: &io::Error) -> bool {
+    const PIPE_NOT_CONNECTED: i32 = 233;
+    error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(PIPE_NOT_CONNECTED)
+}
+
 /// Whether a terminal that calls itself this can be drawn on. Consoles say nothing of themselves.
 pub fn can_draw(term: Option<&str>) -> bool {
     term != Some("dumb")

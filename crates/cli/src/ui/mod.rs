@@ -15,13 +15,13 @@ use std::{
 
 use serde::Serialize;
 
-use crate::error::CliError;
+use crate::{error::CliError, platform};
 
 /// Print to standard output. A reader that has gone is no error: it has seen enough.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if platform::reader_is_gone(&error) => Ok(()),
         other => other,
     }
 }
