@@ -8,7 +8,8 @@ use std::time::Duration;
 /// A process to run.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// A path, or a name that is looked up in the `PATH` of [`Command::env`]. Relative paths start at `cwd`.
+    /// A path, or a name that is looked up in the `PATH` (on Windows with the `PATHEXT`) of [`Command::env`]. Relative
+    /// paths start at `cwd`.
     pub program: OsString,
     /// The arguments after the program's name.
     pub args: Vec<OsString>,
@@ -42,7 +43,7 @@ impl Command {
 /// What a process reads on stdin.
 #[derive(Clone, Debug)]
 pub enum Stdin {
-    /// Nothing: `/dev/null`.
+    /// Nothing: `/dev/null`, on Windows `NUL`.
     Null,
     /// These bytes through a pipe, then the end. A process that reads only some of them is fine.
     Bytes(Vec<u8>),
@@ -56,7 +57,8 @@ pub enum Stdin {
 pub enum Output {
     /// One pipe each.
     Pipes,
-    /// Both on one pseudo-terminal, which is also the controlling terminal. All bytes then count as stdout.
+    /// Both on one pseudo-terminal, which is also the controlling terminal; on Windows on a pseudo-console, which
+    /// draws what is written anew. All bytes then count as stdout.
     Pty {
         /// Width of the terminal.
         columns: u16,
@@ -75,7 +77,7 @@ pub struct Limits {
     /// The most bytes it may write in total. What comes beyond is read and counted, but not delivered, and
     /// the exit says [`OutputLimit`](crate::EndReason::OutputLimit).
     pub output: Option<u64>,
-    /// The time between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL; on Windows between Ctrl-Break and the end of the job.
     pub term_grace: Duration,
     /// The time that processes left behind may go on after the exit of the main one before they are killed.
     pub leak_grace: Duration,
@@ -94,7 +96,8 @@ impl Default for Limits {
 }
 
 /// The executable that is started beside each process to own its descendants. Its `main` calls
-/// [`supervise_if_asked`](crate::supervise_if_asked).
+/// [`supervise_if_asked`](crate::supervise_if_asked). On Windows a job owns them, and the executable is started only to
+/// ask processes to end, and to start them within a pseudo-console.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     pub(crate) executable: PathBuf,

@@ -1,5 +1,6 @@
 //! How a process ended, as data.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,15 +21,76 @@ impl Exit {
     }
 }
 
-/// What the operating system said about the end of a process.
+/// What the operating system said about the end of a process. As text it says in words what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It exited with this code.
+    /// It exited with this code. On Windows a crash is a code too, which is negative then: see [`Status::crash`].
     Code(i32),
-    /// This signal killed it.
+    /// This signal killed it; Unix only.
     Signal(i32),
 }
+
+impl Status {
+    /// What killed a process on Windows, whose codes for that are as good as names. No other system has such codes.
+    pub fn crash(self) -> Option<&'static str> {
+        let Self::Code(code) = self else { return None };
+        let code = code.cast_unsigned();
+        let known = CRASHES.iter().find(|(known, _)| *known == code);
+        known.map(|(_, words)| *words)
+    }
+
+    /// An exit code with what is known of it: `7`, `0xC0000005 (access violation)`.
+    pub fn code_in_words(code: i32) -> String {
+        match Self::Code(code).crash() {
+            Some(crash) => format!("0x{:08X} ({crash})", code.cast_unsigned()),
+            // One that nobody knows is still better looked up in this form.
+            None if code < 0 => format!("0x{:08X}", code.cast_unsigned()),
+            None => code.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {}", Self::code_in_words(*code)),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+/// The values of NTSTATUS with which processes end, in words.
+const CRASHES: &[(u32, &str)] = &[
+    (0x4001_0004, "ended by the system or a debugger"),
+    (0x8000_0003, "breakpoint"),
+    (0xC000_0005, "access violation"),
+    (
+        0xC000_0006,
+        "error while reading a page of memory from disk",
+    ),
+    (0xC000_0017, "out of memory"),
+    (0xC000_001D, "illegal instruction"),
+    (0xC000_0094, "integer division by zero"),
+    (0xC000_0096, "privileged instruction"),
+    (0xC000_00FD, "stack overflow"),
+    (0xC000_012D, "out of memory: the commit limit was reached"),
+    (0xC000_0135, "a DLL was not found"),
+    (0xC000_0138, "a DLL lacks a function, by number"),
+    (0xC000_0139, "a DLL lacks a function"),
+    (
+        0xC000_013A,
+        "ended by Ctrl-C, Ctrl-Break or the closing of its console",
+    ),
+    (0xC000_0142, "a DLL could not be initialised"),
+    (0xC000_0374, "heap corruption"),
+    (0xC000_0409, "stack buffer overrun or abort"),
+    (0xC000_0417, "invalid argument to the C library"),
+    (0xC000_041D, "unhandled exception in a callback"),
+    (0xC000_0420, "assertion failed"),
+    (0xE06D_7363, "unhandled C++ exception"),
+    (0xE043_4352, "unhandled .NET exception"),
+];
 
 /// Why we ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +139,8 @@ pub(crate) struct Finished {
 pub struct Leak {
     /// Its process id while it lived.
     pub pid: u32,
-    /// Its command name as the operating system has it; Linux cuts it to 15 bytes.
+    /// Its command name as the operating system has it; Linux cuts it to 15 bytes, macOS to 32, and on Windows it is the
+    /// name of the file.
     pub name: String,
 }
 
@@ -88,6 +151,31 @@ pub struct Usage {
     pub cpu_user: Duration,
     /// CPU time in the kernel, summed over the tree.
     pub cpu_system: Duration,
-    /// The most memory that any single process of the tree held.
+    /// The most memory that any single process of the tree held; on Windows what it had asked for, used or not.
     pub max_rss_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_in_words() {
+        let check = |status: Status, expect: &str| assert_eq!(status.to_string(), expect);
+        let code = |code: u32| Status::Code(code.cast_signed());
+        check(code(0), "exit code 0");
+        check(code(255), "exit code 255");
+        check(Status::Signal(9), "signal 9");
+        check(code(0xC000_0005), "exit code 0xC0000005 (access violation)");
+        check(code(0xC000_00FD), "exit code 0xC00000FD (stack overflow)");
+        check(
+            code(0xC000_0135),
+            "exit code 0xC0000135 (a DLL was not found)",
+        );
+        check(
+            code(0xC000_013A),
+            "exit code 0xC000013A (ended by Ctrl-C, Ctrl-Break or the closing of its console)",
+        );
+        check(code(0xFFFF_FFFF), "exit code 0xFFFFFFFF");
+    }
 }

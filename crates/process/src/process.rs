@@ -145,7 +145,7 @@ impl Process {
         }
     }
 
-    /// Ends the process: SIGTERM to all descendants, SIGKILL after the grace. The first reason wins; output
+    /// Ends the process: SIGTERM (on Windows Ctrl-Break) to all descendants, SIGKILL (the end of the job) after the grace. The first reason wins; output
     /// and the report still come from [`next`](Self::next).
     pub fn end(&mut self, reason: EndReason) {
         if self.ending.is_none() && self.finished.is_none() {

@@ -1,6 +1,7 @@
 //! What agents that are plain programs share: their output is text, and their exit code tells
 //! what became of them.
 
+use proctor_process::Status;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -116,7 +117,10 @@ fn outcome(ending: &Ending) -> Outcome {
 
 fn failure(ending: &Ending, quoted: &[String]) -> String {
     let what = match (ending.code, ending.signal) {
-        (Some(code), _) => format!("the agent exited with code {code}"),
+        (Some(code), _) => {
+            let code = Status::code_in_words(code);
+            format!("the agent exited with code {code}")
+        }
         (None, Some(signal)) => format!("the agent was killed by signal {signal}"),
         (None, None) => "the agent ended in an unknown way".to_owned(),
     };

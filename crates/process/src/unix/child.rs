@@ -6,14 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::process::{
-    Pid, Signal, getpid, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
-};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Pid, getpid, ioctl_tiocsctty, setsid};
 
 use super::message::{Notice, Request, Terminal};
-use super::signals;
 use super::supervisor::tell;
+use super::{platform, signals};
 
 /// How often, and after which pause, a program that someone still writes to is tried again: between another
 /// thread's fork and exec our parent's freshly written files are open for writing there.
@@ -74,10 +72,6 @@ fn enter(supervisor: Pid, terminal: Terminal, control: BorrowedFd<'_>) -> io::Re
     if terminal == Terminal::Stdout {
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The supervisor may have died before it said so.
-    if getppid() != Some(supervisor) {
-        return Err(Errno::SRCH.into());
-    }
+    platform::die_with(supervisor)?;
     signals::unblock()
 }

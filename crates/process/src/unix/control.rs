@@ -8,14 +8,14 @@ use std::process::Stdio;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, Shutdown};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 use tokio::process::Child;
 
 use super::message::{Notice, Request, reason_byte};
-use super::tree;
 use super::wire::{HEADER, frame_length};
+use super::{platform, tree};
 use crate::EndReason;
 use crate::exit::Finished;
 
@@ -70,7 +70,7 @@ impl Control {
             &self.socket,
             &[io::IoSlice::new(header)],
             &mut attached,
-            SendFlags::NOSIGNAL,
+            platform::SEND,
         )?;
         let mut rest = body;
         while !rest.is_empty() {

@@ -4,9 +4,13 @@ mod child;
 mod control;
 mod find;
 mod helper;
+#[cfg(target_os = "linux")]
 mod init;
 mod message;
 mod pipe;
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(target_os = "macos", path = "macos/mod.rs")]
+mod platform;
 mod pty;
 mod signals;
 mod start;
@@ -16,20 +20,22 @@ mod wire;
 
 pub(crate) use control::Control;
 pub(crate) use helper::{Helper, Streams};
+#[cfg(target_os = "linux")]
 pub(crate) use init::init;
 pub(crate) use pipe::{Feeder, Reader};
+pub(crate) use platform::this_executable;
 pub(crate) use start::start;
 pub(crate) use supervisor::supervise;
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use crate::Status;
 
-/// The running program, even when its file has been replaced.
-pub(crate) fn this_executable() -> PathBuf {
-    PathBuf::from("/proc/self/exe")
+/// Containers have Linux inside, whatever the machine around them is.
+#[cfg(target_os = "macos")]
+pub(crate) fn init() -> std::process::ExitCode {
+    crate::refuse_init()
 }
 
 /// What the operating system said about a process that has been waited for.

@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::platform;
 
 /// Both ends of a pseudo-terminal.
 pub(super) struct Pty {
@@ -15,10 +16,7 @@ pub(super) struct Pty {
 }
 
 pub(super) fn open(columns: u16, rows: u16) -> io::Result<Pty> {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let controller = openpt(flags)?;
-    unlockpt(&controller)?;
-    let terminal = ioctl_tiocgptpeer(&controller, flags)?;
+    let (controller, terminal) = platform::open_terminal()?;
     let size = Winsize {
         ws_row: rows,
         ws_col: columns,

@@ -6,11 +6,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::pipe::{PipeFlags, pipe_with};
-
 use super::control::Control;
 use super::message::{Notice, Request, Terminal};
-use super::{Feeder, Reader, find, pty};
+use super::{Feeder, Reader, find, platform, pty};
 use crate::{Command, Error, Output, Stdin, Supervisor};
 
 /// The longest a supervisor may take to answer before it counts as broken.
@@ -152,8 +150,8 @@ impl Streams {
         let (stdin, their_stdin) = open_stdin(&command.stdin)?;
         let (stdout, stderr, their_stdout, their_stderr) = match command.output {
             Output::Pipes => {
-                let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-                let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+                let (stdout, their_stdout) = platform::pipe()?;
+                let (stderr, their_stderr) = platform::pipe()?;
                 (
                     stdout,
                     Some(Reader::new(stderr)?),
@@ -184,7 +182,7 @@ fn open_stdin(stdin: &Stdin) -> io::Result<(Option<Feeder>, OwnedFd)> {
     if matches!(stdin, Stdin::Null) {
         return Ok((None, File::open("/dev/null")?.into()));
     }
-    let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (theirs, ours) = platform::pipe()?;
     let mut feeder = Feeder::new(ours)?;
     if let Stdin::Bytes(bytes) = stdin {
         feeder.push(bytes);

@@ -9,16 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
-use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper,
-    set_parent_process_death_signal, setpriority_process, setsid, wait,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage};
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, setpriority_process, setsid, wait};
 
+use super::child;
 use super::message::{Notice, Request, reason_from_byte};
-use super::signals::{ChildSignals, seal_descriptors, usage_of_children};
+use super::platform::{self, ChildSignals};
+use super::signals::usage_of_children;
+use super::tree::Family;
 use super::wire::{HEADER, frame_length};
-use super::{child, tree};
 use crate::exit::Finished;
 use crate::{EndReason, Exit, Leak, Status};
 
@@ -45,18 +44,14 @@ pub(crate) fn supervise() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
-    seal_descriptors();
     // Nobody's folder is held. Said to the parent's library, this would cost a fork of the parent.
     std::env::set_current_dir("/")?;
     // Fails only for a group leader, which a shell would make of us: then there is a session already.
     let _ = setsid();
-    set_child_subreaper(Some(getpid()))?;
-    // If the process stopped us and then our parent dies, we must go on to see that.
-    set_parent_process_death_signal(Some(Signal::CONT))?;
+    platform::own_descendants()?;
     let signals = ChildSignals::take_over(&[])?;
-    // For people who read process lists; else it would be the name of the link that was executed.
-    let _ = std::fs::write("/proc/self/comm", "proctor-superv");
     let (request, streams) = receive()?;
+    platform::seal_descriptors();
     let started = Instant::now();
     let main = match child::spawn(&request, streams, control()) {
         Ok(main) => main,
@@ -68,7 +63,7 @@ fn run() -> io::Result<()> {
     // If the parent is gone already, the end of the control socket says so below.
     let _ = tell(control(), &Notice::Started);
     Supervision {
-        this: getpid(),
+        family: Family::of(getpid()),
         main,
         started,
         end: None,
@@ -92,7 +87,7 @@ fn receive() -> io::Result<(Request, [OwnedFd; 3])> {
         control(),
         &mut [IoSliceMut::new(&mut header)],
         &mut attached,
-        RecvFlags::CMSG_CLOEXEC,
+        platform::RECEIVE,
     )?;
     if received.bytes != HEADER {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -122,7 +117,7 @@ pub(super) fn tell(socket: BorrowedFd<'_>, notice: &Notice) -> io::Result<()> {
     let frame = notice.encode()?;
     let mut rest = &frame[..];
     while !rest.is_empty() {
-        let count = rustix::net::send(socket, rest, SendFlags::NOSIGNAL)?;
+        let count = rustix::net::send(socket, rest, platform::SEND)?;
         rest = &rest[count..];
     }
     Ok(())
@@ -130,7 +125,7 @@ pub(super) fn tell(socket: BorrowedFd<'_>, notice: &Notice) -> io::Result<()> {
 
 /// One process under supervision.
 struct Supervision {
-    this: Pid,
+    family: Family,
     main: Pid,
     started: Instant,
     /// How and when the main process ended.
@@ -162,6 +157,7 @@ enum Left {
 impl Supervision {
     fn run(mut self) -> io::Result<()> {
         while self.reap() == Left::Some {
+            self.family.look();
             match self.wake()? {
                 Wake::Child => self.signals.clear(),
                 Wake::Asked(reason) => self.terminate(reason),
@@ -204,7 +200,8 @@ impl Supervision {
             PollFd::new(&socket, PollFlags::IN),
             PollFd::new(&self.signals, PollFlags::IN),
         ];
-        wait_for(&mut watched, left)?;
+        let longest = [left, platform::LOOK].into_iter().flatten().min();
+        wait_for(&mut watched, longest)?;
         if watched[0].revents().is_empty() {
             return Ok(Wake::Child);
         }
@@ -222,6 +219,7 @@ impl Supervision {
                 Ok(Some((pid, status))) if pid == self.main => self.main_ended(status),
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return Left::Some,
+                Err(_no_child) if self.family.has_strays() => return Left::Some,
                 Err(_no_child) => return Left::None,
             }
         }
@@ -246,7 +244,7 @@ impl Supervision {
                 self.ended_by = Some(reason);
                 let kill_at = Instant::now() + self.request.term_grace;
                 self.phase = Phase::Terminating { kill_at };
-                tree::terminate(self.this, self.main);
+                self.family.terminate(self.main);
             }
             // It ended by itself; what it left behind had its time.
             Phase::Lingering { .. } => self.kill(),
@@ -257,19 +255,19 @@ impl Supervision {
     /// Kills until nobody is left, also those who fork meanwhile.
     fn kill(&mut self) {
         if self.end.is_some() {
-            self.leaked = tree::living(self.this);
+            self.leaked = self.family.living();
         }
         // Thousands that fork and die must not keep us from running; only root may do this.
         let _ = setpriority_process(None, HIGHEST_PRIORITY);
         let mut pause = FIRST_PAUSE;
         loop {
             for _ in 0..QUICK_ROUNDS {
-                tree::kill_children(self.this);
+                self.family.kill_children();
                 if self.reap() == Left::None {
                     return;
                 }
             }
-            tree::kill_pass(self.this);
+            self.family.kill_pass();
             let mut watched = [PollFd::new(&self.signals, PollFlags::IN)];
             let _ = wait_for(&mut watched, Some(pause));
             self.signals.clear();

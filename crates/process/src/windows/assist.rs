@@ -53,7 +53,8 @@ pub(crate) fn supervise() -> ExitCode {
 pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Job> {
     let mut args: Vec<OsString> = vec![crate::SUPERVISE.into(), END.into()];
     args.extend(job.pids().iter().map(|pid| pid.to_string().into()));
-    let folder = assistant.parent().unwrap_or(assistant);
+    let assistant = std::path::absolute(assistant)?;
+    let folder = assistant.parent().unwrap_or(&assistant);
     let launch = Launch::plan(assistant.as_os_str(), &args, &ours(), folder);
     let launch = launch.map_err(io::Error::other)?;
     let own = Job::new()?;

@@ -153,7 +153,7 @@ mod tests {
         check(r"C:\x\", r"C:\x\");
         check(r"C:\x y\", r#""C:\x y\\""#);
         check(r#"say "hi""#, r#""say \"hi\"""#);
-        check(r#"\\"#, r#"\\"#);
+        check(r"\\", r"\\");
         check(r#"a\\"b"#, r#""a\\\\\"b""#);
         check("%PATH% & ^ | <", "\"%PATH% & ^ | <\"");
     }

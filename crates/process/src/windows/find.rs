@@ -20,7 +20,7 @@ pub(super) fn find(program: &OsStr, env: &Variables, cwd: &Path) -> Result<PathB
     for folder in folders(name, env, cwd) {
         let path = folder.join(name);
         for candidate in candidates(&path, env) {
-            if candidate.is_file() {
+            if is_there(&candidate) {
                 return Ok(plain(&candidate));
             }
         }
@@ -34,6 +34,12 @@ pub(super) fn find(program: &OsStr, env: &Variables, cwd: &Path) -> Result<PathB
             program: program.to_owned(),
         },
     })
+}
+
+/// Whether there is such a file. The aliases of programs from the store can be started, but not looked into.
+fn is_there(path: &Path) -> bool {
+    let is_alias = |it: std::fs::Metadata| !it.is_dir() && !it.is_symlink();
+    path.is_file() || path.symlink_metadata().is_ok_and(is_alias)
 }
 
 fn is_path(name: &Path) -> bool {

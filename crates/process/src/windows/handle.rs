@@ -57,10 +57,7 @@ pub(super) fn wait_any(
     handles: &[BorrowedHandle<'_>],
     longest: Option<Duration>,
 ) -> io::Result<Option<usize>> {
-    let raw: Vec<HANDLE> = handles
-        .iter()
-        .map(|handle| handle.as_raw_handle())
-        .collect();
+    let raw: Vec<HANDLE> = handles.iter().map(AsRawHandle::as_raw_handle).collect();
     let count = u32::try_from(raw.len()).expect("a handful of handles");
     // SAFETY: the list has that length, and its handles are open while they are borrowed.
     let answer = unsafe { WaitForMultipleObjects(count, raw.as_ptr(), 0, milliseconds(longest)) };
@@ -71,7 +68,7 @@ pub(super) fn wait_any(
     }
 }
 
-/// At least one, lest a short rest be waited for in a busy loop, and short of the number that means for ever.
+/// Rounded up, lest a short rest be waited for in a busy loop, and short of the number that means for ever.
 fn milliseconds(longest: Option<Duration>) -> u32 {
     longest.map_or(INFINITE, |longest| {
         let whole = longest.as_nanos().div_ceil(1_000_000);

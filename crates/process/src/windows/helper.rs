@@ -1,7 +1,5 @@
 //! A helper program: a job that is killed as one, and pipes.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::windows::io::{AsHandle, OwnedHandle};
@@ -106,12 +104,7 @@ fn variables(env: Environment) -> Variables {
 
 /// Our own variables, for whoever inherits them.
 pub(super) fn ours() -> Variables {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "nothing is read from them: they are passed on"
-    )]
-    let all: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    Variables::new(all)
+    Variables::new(std::env::vars_os())
 }
 
 /// Our ends, and those of the helper: stdin, stdout, stderr.

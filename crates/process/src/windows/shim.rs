@@ -85,14 +85,14 @@ fn resolve(
 
 /// The name of the interpreter that is looked up in `PATH`.
 fn interpreter(text: &str) -> Option<&str> {
-    let values = text.lines().filter_map(|line| {
+    let mut values = text.lines().filter_map(|line| {
         let value = line
             .trim()
             .strip_prefix(r#"SET "_prog="#)?
             .strip_suffix('"')?;
         (!value.contains('%')).then_some(value)
     });
-    values.last()
+    values.next_back()
 }
 
 /// A word with the folder of the shim in it, which must be there then; `None` if it holds any other variable.

@@ -27,7 +27,6 @@ pub(crate) struct Started {
 }
 
 /// Starts a process. Nothing is waited for here; it is elsewhere.
-#[expect(clippy::unused_async, reason = "a supervisor is waited for elsewhere")]
 pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<Started, Error> {
     if !command.cwd.is_dir() {
         return Err(Error::CwdMissing { cwd: command.cwd });

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use proctor_process::{Command, EndReason, Error, Event, Exit, Status};
 
-use crate::support::{Marker, PROMPT, finish, run, sh, spawn};
+use crate::shell::{Marker, sh};
+use crate::support::{PROMPT, finish, run, spawn};
 
 fn by_itself(status: Status) -> Exit {
     Exit {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use proctor_process::{Report, Status};
 
-use crate::support::{Marker, PROMPT, program, run, sh};
+use crate::shell::{Marker, sh};
+use crate::support::{PROMPT, program, run};
 
 fn leaked(report: &Report) -> Vec<&str> {
     let mut names: Vec<&str> = report

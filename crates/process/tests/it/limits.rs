@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proctor_process::{Command, EndReason, Status};
 
-use crate::support::{Marker, PROMPT, Run, run, sh};
+use crate::shell::{Marker, sh};
+use crate::support::{PROMPT, Run, run};
 
 const WALL: Duration = Duration::from_millis(300);
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use proctor_process::quick::{Environment, QuickCommand, Sink, Source, output, pipeline};
 use proctor_process::{Error, Status};
 
-use crate::support::{Marker, PATIENCE, PROMPT};
+use crate::shell::Marker;
+use crate::support::{PATIENCE, PROMPT};
 
 fn sh(script: &str) -> QuickCommand {
     QuickCommand::new("sh").args(["-c", script])

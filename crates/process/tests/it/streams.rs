@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use proctor_process::{Event, Output, Stdin};
 
-use crate::support::{Marker, PATIENCE, finish, program, run, sh, spawn};
+use crate::shell::{Marker, sh};
+use crate::support::{PATIENCE, finish, program, run, spawn};
 
 const TERMINAL: Output = Output::Pty {
     columns: 132,

@@ -1,7 +1,7 @@
-//! What the tests share: shell scripts as commands, markers that find their processes again.
+//! What the tests share: how programs are run to their end, players of scripts, and nests that show who lives.
 
+use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use proctor_process::{Command, Error, Event, Process, Report, Stream, Supervisor};
@@ -16,15 +16,17 @@ pub(crate) const PROMPT: Duration = Duration::from_secs(4);
 pub(crate) fn program() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let profile = this.parent().and_then(|deps| deps.parent()).unwrap();
-    let program = profile.join("examples/supervisor");
+    let name = format!("supervisor{}", std::env::consts::EXE_SUFFIX);
+    let program = profile.join("examples").join(name);
     assert!(program.exists(), "build it with `cargo build --examples`");
     program
 }
 
-pub(crate) fn sh(script: &str) -> Command {
-    let mut command = Command::new("sh", "/");
-    command.args = vec!["-c".into(), script.into()];
-    command.env = [("PATH".into(), "/usr/bin:/bin".into())].into();
+/// A child that plays a script: see the example.
+pub(crate) fn player(script: &str) -> Command {
+    let mut command = Command::new(program(), program().parent().unwrap());
+    command.args = vec!["play".into(), script.into()];
+    command.env = std::env::vars_os().collect();
     command
 }
 
@@ -72,49 +74,48 @@ pub(crate) async fn finish(mut process: Process) -> Run {
     }
 }
 
-/// A number of seconds to sleep that no other process has in its arguments.
-pub(crate) struct Marker(pub(crate) String);
+/// A folder in which players lock a file while they live.
+pub(crate) struct Nest(tempfile::TempDir);
 
-impl Marker {
+impl Nest {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(format!("3000.{}{next:03}7", std::process::id()))
+        Self(tempfile::tempdir().unwrap())
     }
 
-    /// The living processes whose arguments hold the marker.
-    pub(crate) fn alive(&self) -> Vec<String> {
-        let mut alive = Vec::new();
-        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-            let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let arguments = String::from_utf8_lossy(&arguments).into_owned();
-            if arguments.contains(&self.0) {
-                alive.push(format!("{} {arguments:?}", entry.file_name().display()));
-            }
-        }
-        alive
+    /// A script in which `alive` says that the player is in this nest.
+    pub(crate) fn script(&self, script: &str) -> String {
+        script.replace("alive", &format!("alive {}", self.0.path().display()))
+    }
+
+    /// How many players live.
+    pub(crate) fn alive(&self) -> usize {
+        let is_locked = |path: PathBuf| File::open(path).is_ok_and(|file| file.try_lock().is_err());
+        let entries = std::fs::read_dir(self.0.path()).unwrap();
+        entries
+            .filter(|entry| is_locked(entry.as_ref().unwrap().path()))
+            .count()
     }
 
     #[track_caller]
     pub(crate) fn assert_gone(&self) {
-        assert_eq!(self.alive(), Vec::<String>::new());
+        assert_eq!(self.alive(), 0);
     }
 
-    /// Waits until `count` processes with the marker live, at least.
+    /// Waits until `count` players live, at least.
     pub(crate) async fn wait_for(&self, count: usize) {
         let until = Instant::now() + PATIENCE;
-        while self.alive().len() < count {
-            assert!(Instant::now() < until, "{count} processes never came");
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        while self.alive() < count {
+            assert!(Instant::now() < until, "{count} players never came");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Waits until no process with the marker lives.
+    /// Waits until no player lives.
     pub(crate) async fn wait_gone(&self) {
         let until = Instant::now() + PATIENCE;
-        while !self.alive().is_empty() {
-            assert!(Instant::now() < until, "still there: {:?}", self.alive());
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        while self.alive() > 0 {
+            assert!(Instant::now() < until, "{} still live", self.alive());
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }

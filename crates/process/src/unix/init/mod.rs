@@ -17,8 +17,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait};
 
 use self::start::Started;
-use super::signals::{ChildSignals, usage_of_children};
-use super::tree;
+use super::platform::ChildSignals;
+use super::signals::usage_of_children;
+use super::tree::Family;
 use crate::{InitEnd, JOB_FILE, Job, JobFailure, JobReport, Leak, REPORT_FILE, Status};
 
 /// How long killed processes are waited for. Those of other users may not heed us; they end with us.
@@ -175,7 +176,7 @@ impl Watch {
     }
 
     fn living(&self) -> Vec<Leak> {
-        tree::living_outside(getpid(), self.started.service)
+        Family::of(getpid()).living_outside(self.started.service)
     }
 
     fn terminate(&mut self, why: InitEnd) {

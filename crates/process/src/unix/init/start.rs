@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, ioctl_tiocsctty, setsid};
 
 use super::super::pty::{self, Pty};
-use super::super::{find, signals};
+use super::super::{find, platform, signals};
 use super::ready;
 use super::user::{self, User};
 use crate::{Error, Job, JobFailure, JobInput};
@@ -142,7 +142,7 @@ fn enter(command: &mut Command, user: Option<User>, terminal: OwnTerminal) {
             // Refused in some containers, which costs nothing but a good choice.
             let _ = std::fs::write("/proc/self/oom_score_adj", KILL_FIRST);
             if let Some(user) = &user {
-                signals::become_user(user.id, user.group, &user.groups)?;
+                platform::become_user(user.id, user.group, &user.groups)?;
             }
             signals::unblock()
         });

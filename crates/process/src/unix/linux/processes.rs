@@ -1,0 +1,101 @@
+//! All processes, read from `/proc`.
+
+use std::fs::File;
+use std::io::Read;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::super::tree::{Entry, State};
+
+/// The processes of this machine. The orphans among the descendants of a supervisor are its children, so that nothing
+/// has to be remembered about them.
+pub(in super::super) struct Processes;
+
+impl Processes {
+    pub(in super::super) fn below(_root: Pid) -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "elsewhere orphans are remembered")]
+    pub(in super::super) fn list(&mut self) -> Vec<Entry> {
+        let Ok(folder) = std::fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        folder
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(|pid| read(Pid::from_raw(pid)?))
+            .collect()
+    }
+}
+
+fn read(pid: Pid) -> Option<Entry> {
+    // Enough for all that is wanted; the rest of the line are counters.
+    let mut buffer = [0; 512];
+    let mut file = File::open(format!("/proc/{pid}/stat")).ok()?;
+    let count = file.read(&mut buffer).ok()?;
+    parse(&buffer[..count])
+}
+
+/// One line of `/proc/<pid>/stat`. The name stands in parentheses and may itself contain any character.
+fn parse(line: &[u8]) -> Option<Entry> {
+    let open = memchr::memchr(b'(', line)?;
+    let close = memchr::memrchr(b')', line)?;
+    let pid = std::str::from_utf8(&line[..open])
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    Some(Entry {
+        pid: Pid::from_raw(pid)?,
+        name: String::from_utf8_lossy(line.get(open + 1..close)?).into_owned(),
+        state: match fields.next()?.as_bytes().first()? {
+            b'Z' | b'X' => State::Dead,
+            b'T' => State::Stopped,
+            _ => State::Alive,
+        },
+        parent: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
+        session: fields.next()?.parse().ok()?,
+    })
+}
+
+/// SIGKILL to the direct children of this (single-threaded) process. Far quicker than a pass over all of
+/// `/proc`, so that it catches a chain of processes that each fork and exit at once.
+pub(in super::super) fn kill_children(this: Pid) {
+    let Ok(list) = std::fs::read_to_string(format!("/proc/{this}/task/{this}/children")) else {
+        return;
+    };
+    for pid in list.split_ascii_whitespace() {
+        if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_spaces_and_parentheses() {
+        let entry = parse(b"12 (a) b (c) S 3 4 5 0 -1 4194560").unwrap();
+        assert_eq!(entry.name, "a) b (c");
+        assert_eq!((entry.parent, entry.group, entry.session), (3, 4, 5));
+        assert_eq!(entry.state, State::Alive);
+    }
+
+    #[test]
+    fn a_line_cut_short_is_no_entry() {
+        assert_eq!(parse(b"12 (a) S 3"), None);
+        assert_eq!(parse(b"12 a"), None);
+    }
+
+    #[test]
+    fn this_process_is_in_the_list() {
+        let this = rustix::process::getpid();
+        let all = Processes::below(this).list();
+        assert!(all.iter().any(|entry| entry.pid == this));
+    }
+}
