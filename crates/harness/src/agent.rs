@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{AgentSection, Fault, PromptSource},
+    platform,
     session::Session,
 };
 
@@ -298,6 +299,31 @@ pub struct Launch {
     pub message_deadline: Option<Duration>,
     /// Who reads the output.
     pub session: Box<dyn Session>,
+}
+
+impl Launch {
+    /// The same with paths below `roots`, which are folders of a container, as they are written there: agents put
+    /// paths together by the rules of this machine.
+    #[must_use]
+    pub(crate) fn written_for(mut self, roots: &[&str]) -> Launch {
+        if roots.is_empty() {
+            return self;
+        }
+        let written = |text: &str| platform::slashed_below(text, roots).into_owned();
+        for text in self.argv.iter_mut().chain(self.env.values_mut()) {
+            *text = written(text);
+        }
+        for (path, bytes) in &mut self.files {
+            *path = written(path.as_str()).into();
+            if let Ok(text) = std::str::from_utf8(bytes) {
+                *bytes = written(text).into_bytes();
+            }
+        }
+        for path in &mut self.collect {
+            *path = written(path.as_str()).into();
+        }
+        self
+    }
 }
 
 /// What goes to the agent's standard input.

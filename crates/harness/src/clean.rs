@@ -3,7 +3,14 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::{area, cluster, platform::pointer, runs, store::RunDir, tree, watch::trial_folders};
+use crate::{
+    area, cluster,
+    platform::{self, pointer},
+    runs,
+    store::RunDir,
+    tree,
+    watch::trial_folders,
+};
 
 /// What of a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +82,16 @@ pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, C
         Extent::Run => vec![held.path.clone()],
         Extent::Workspaces => workspaces(&held.path),
     };
+    let path = held.path.clone();
+    let is_in_the_way = extent == Extent::Run && !platform::REMOVES_WHAT_IS_OPEN;
+    let held = (!is_in_the_way).then_some(held);
     let mut removed = Vec::new();
     for path in folders {
         removed.push(remove(path, mode)?);
     }
+    drop(held);
     if (extent, mode) == (Extent::Run, Mode::Remove) {
-        unlink_latest(&held.path);
+        unlink_latest(&path);
     }
     Ok(removed)
 }
@@ -162,7 +173,6 @@ mod tests {
     use fs_err as fs;
 
     use super::*;
-    use crate::platform;
 
     fn a_run() -> (tempfile::TempDir, Utf8PathBuf) {
         let dir = tempfile::tempdir().unwrap();

@@ -82,16 +82,17 @@ fn a_pause_that_one_key_was_told_holds_for_another() {
     });
     let gateway = gateway(&fake.upstream());
     let (one, two) = (mint(&gateway), mint(&gateway));
-    assert_eq!(ask_message(&gateway, &one, "{}").status, 429);
     let began = Instant::now();
+    assert_eq!(ask_message(&gateway, &one, "{}").status, 429);
+    // On a slow machine part of the pause may be over by now.
     assert_eq!(ask_message(&gateway, &two, "{}").status, 200);
     assert!(
-        began.elapsed() >= Duration::from_millis(900),
+        began.elapsed() >= Duration::from_secs(1),
         "{:?}",
         began.elapsed()
     );
     let ledger = ledger_of(&gateway, &two, 1);
-    assert!(ledger.calls[0].waited_ms >= 900, "{:?}", ledger.calls[0]);
+    assert!(ledger.calls[0].waited_ms > 0, "{:?}", ledger.calls[0]);
 }
 
 #[test]

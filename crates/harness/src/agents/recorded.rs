@@ -260,7 +260,7 @@ impl Start<'_> {
             version: Some("1.2.3".to_owned()),
             help: self.help.to_owned(),
         };
-        agent.launch(&LaunchContext {
+        let launch = agent.launch(&LaunchContext {
             workspace: Utf8Path::new("/repo"),
             home: Utf8Path::new("/home"),
             scratch: Utf8Path::new("/scratch"),
@@ -272,7 +272,8 @@ impl Start<'_> {
             reference: None,
             definitions: &BTreeMap::new(),
             endpoint: self.endpoint.as_ref(),
-        })
+        })?;
+        Ok(launch.written_for(&["/repo", "/home", "/scratch"]))
     }
 }
 

@@ -184,7 +184,7 @@ pub(super) fn launch(
         version: Some("1.2.3".to_owned()),
         help: help.to_owned(),
     };
-    agent.launch(&LaunchContext {
+    let launch = agent.launch(&LaunchContext {
         workspace: "/work".into(),
         home: "/home".into(),
         scratch: "/scratch".into(),
@@ -196,7 +196,8 @@ pub(super) fn launch(
         reference: None,
         definitions: &std::collections::BTreeMap::new(),
         endpoint,
-    })
+    })?;
+    Ok(launch.written_for(&["/work", "/home", "/scratch"]))
 }
 
 /// The endpoint of the tests.

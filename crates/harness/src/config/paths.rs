@@ -52,7 +52,7 @@ pub(super) fn check_written(path: &str) -> Result<(), PathError> {
         Err(PathError::Written("it is empty"))
     } else if path.contains('\0') {
         Err(PathError::Written("it contains a NUL character"))
-    } else if path.starts_with(['/', '\\']) || Utf8Path::new(path).is_absolute() {
+    } else if path.starts_with(['/', '\\']) || platform::is_rooted(path) {
         Err(PathError::Written("it must be a relative path"))
     } else if parts.any(|part| part == "..") {
         Err(PathError::Written("it must not contain `..`"))

@@ -206,7 +206,10 @@ mod tests {
         let (_dir, folder) = folder();
         std::fs::create_dir(folder.join("sub")).unwrap();
         std::fs::write(folder.join("sub/p.md"), "  Fix `x`\r\n${HOME}\n").unwrap();
-        let expected = Ok(PromptSource::Text("  Fix `x`\r\n${HOME}\n".to_owned()));
+        // Where git and editors may have changed line ends they are those of other systems.
+        let end = if cfg!(windows) { "\n" } else { "\r\n" };
+        let expected = format!("  Fix `x`{end}${{HOME}}\n");
+        let expected = Ok(PromptSource::Text(expected));
         assert_eq!(file("sub/p.md", &folder), expected);
         assert_eq!(file("./sub/./p.md", &folder), expected);
     }

@@ -239,8 +239,10 @@ mod tests {
 
         fn load(&self) -> Result<Settings, String> {
             let env = BTreeMap::from([("USER".to_owned(), "someone".to_owned())]);
-            Settings::load(Some(&self.home), &self.cwd, &env)
-                .map_err(|error| error.to_string().replace(&format!("{}/", self.cwd), ""))
+            Settings::load(Some(&self.home), &self.cwd, &env).map_err(|error| {
+                let folder = format!("{}{}", self.cwd, std::path::MAIN_SEPARATOR);
+                error.to_string().replace(&folder, "")
+            })
         }
 
         fn refusal(text: &str) -> String {

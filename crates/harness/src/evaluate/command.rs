@@ -89,7 +89,9 @@ pub(super) fn working_dir(
     written: Option<String>,
 ) -> Result<Utf8PathBuf, Fault> {
     let path = Utf8PathBuf::from(written.unwrap_or_default());
-    if path.is_absolute() || path.components().any(|part| part.as_str() == "..") {
+    if crate::platform::is_rooted(path.as_str())
+        || path.components().any(|part| part.as_str() == "..")
+    {
         let message = format!("`{path}` leaves the clean copy");
         return Err(fault(spec, "working_dir", &message));
     }

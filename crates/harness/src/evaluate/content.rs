@@ -67,7 +67,9 @@ impl Settings {
     pub(super) fn read_file(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
         let written: WrittenFile = spec.config.read()?;
         let path = Utf8PathBuf::from(&written.path);
-        if path.is_absolute() || path.components().any(|part| part.as_str() == "..") {
+        if crate::platform::is_rooted(path.as_str())
+            || path.components().any(|part| part.as_str() == "..")
+        {
             let message = format!("`{path}` leaves the workspace");
             return Err(spec.config.fault("path", message));
         }

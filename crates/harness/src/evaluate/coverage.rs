@@ -59,7 +59,8 @@ impl Settings {
         }
         let report = written.report.map(Utf8PathBuf::from);
         let leaves = |path: &Utf8PathBuf| {
-            path.is_absolute() || path.components().any(|part| part.as_str() == "..")
+            crate::platform::is_rooted(path.as_str())
+                || path.components().any(|part| part.as_str() == "..")
         };
         if let Some(path) = report.as_ref().filter(|path| leaves(path)) {
             let message = format!("`{path}` leaves the clean copy");

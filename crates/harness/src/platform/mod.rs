@@ -8,6 +8,9 @@ mod sys;
 #[path = "windows.rs"]
 mod sys;
 
+/// Whether a folder can be removed while a file in it is open.
+pub(crate) const REMOVES_WHAT_IS_OPEN: bool = cfg!(unix);
+
 mod birth;
 pub(crate) mod engine;
 pub(crate) mod pointer;
@@ -27,6 +30,6 @@ pub(crate) use sys::{
     usual_engines,
 };
 pub(crate) use text::{
-    HOME_FOLDERS, canonical, null_device, own_environment, path_of_file_url, slashed,
+    HOME_FOLDERS, canonical, is_rooted, null_device, own_environment, path_of_file_url, slashed,
     slashed_below, text_of_file,
 };

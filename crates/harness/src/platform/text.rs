@@ -77,6 +77,13 @@ pub(crate) fn text_of_file(text: String) -> String {
     }
 }
 
+/// Whether a path starts at a root or a drive, instead of where it is written.
+pub(crate) fn is_rooted(path: &str) -> bool {
+    let is_drive =
+        |path: &str| matches!(path.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
+    path.starts_with('/') || (cfg!(windows) && (path.starts_with('\\') || is_drive(path)))
+}
+
 /// The path in what follows `file://`.
 pub(crate) fn path_of_file_url(rest: &str) -> &str {
     if cfg!(windows) {
@@ -200,12 +207,11 @@ fn windows_environment(
     };
     let mut env: BTreeMap<String, String> = OF_WINDOWS.iter().filter_map(known).collect();
     let below = |folders: &[&str]| {
-        let parts = folders.iter().fold(home.to_string(), |mut path, part| {
+        folders.iter().fold(home.to_string(), |mut path, part| {
             path.push('\\');
             path.push_str(part);
             path
-        });
-        parts
+        })
     };
     let (drive, rest) = home.as_str().split_at_checked(2).unwrap_or(("", ""));
     for (name, value) in [

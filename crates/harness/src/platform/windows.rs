@@ -72,7 +72,8 @@ fn makes_links() -> bool {
     static MAKES: OnceLock<bool> = OnceLock::new();
     *MAKES.get_or_init(|| {
         tempfile::tempdir().is_ok_and(|dir| {
-            std::os::windows::fs::symlink_file("nowhere", dir.path().join("link")).is_ok()
+            let link = dir.path().join("link");
+            std::os::windows::fs::symlink_file("nowhere", &link).is_ok() && link.is_symlink()
         })
     })
 }
@@ -118,6 +119,11 @@ pub(crate) fn link(target: &Path, link: &Path) -> Result<()> {
     } else {
         std::os::windows::fs::symlink_file(target, link)
     };
+    // There are systems that say yes and make nothing.
+    let made = made.and_then(|()| match link.symlink_metadata() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(ErrorKind::Unsupported.into()),
+    });
     let is_forbidden = |error: &Error| {
         is_one_of(error, &[ERROR_PRIVILEGE_NOT_HELD, ERROR_NOT_SUPPORTED])
             || error.kind() == ErrorKind::Unsupported
@@ -253,18 +259,31 @@ impl Folder {
 
     /// Write a file whole or not at all.
     pub(crate) fn write(&self, name: &str, fresh: &str, bytes: &[u8]) -> Result<()> {
-        loop {
-            let folder = self.place()?;
-            let made = folder.join(fresh);
-            let mut file = File::create_new(&made)?;
-            file.write_all(bytes)?;
-            file.sync_data()?;
-            drop(file);
-            if self.place()? == folder {
-                return retry::rename(&made, &folder.join(name));
-            }
+        let folder = self.place()?;
+        self.check(&folder)?;
+        let made = folder.join(fresh);
+        let mut file = File::create_new(&made)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        drop(file);
+        let named = self
+            .check(&folder)
+            .and_then(|()| retry::rename(&made, &folder.join(name)));
+        if named.is_err() {
             let _ = std::fs::remove_file(&made);
         }
+        named
+    }
+
+    /// Refuse to write to another folder that took the name.
+    fn check(&self, place: &Path) -> Result<()> {
+        let there = Folder::open(place)?;
+        if file_id(&there.0)? == file_id(&self.0)? {
+            return Ok(());
+        }
+        Err(Error::other(
+            "the folder was moved, and another took its name",
+        ))
     }
 
     /// Where it is now.

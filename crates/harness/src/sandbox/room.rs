@@ -210,6 +210,14 @@ impl Room {
         }
     }
 
+    /// Where the folders of this machine are seen inside; none where nothing is translated.
+    pub fn roots(&self) -> Vec<&str> {
+        match self {
+            Room::Local => Vec::new(),
+            Room::Docker(room) => room.view.iter().map(|view| view.inside.as_str()).collect(),
+        }
+    }
+
     /// A path inside as it is on this machine.
     pub fn outside(&self, inside: &Utf8Path) -> Utf8PathBuf {
         match self {

@@ -55,8 +55,13 @@ mod tests {
         let place = Place::open(&folder).unwrap();
         std::fs::rename(&folder, &aside).unwrap();
         std::fs::create_dir(&folder).unwrap();
-        place.write_json("record.json", &"late").unwrap();
+        let written = place.write_json("record.json", &"late");
         assert_eq!(folder.read_dir().unwrap().count(), 0);
+        if cfg!(windows) && written.is_err() {
+            // Where nobody can tell where the folder is now, nothing is written.
+            return;
+        }
+        written.unwrap();
         let text = std::fs::read_to_string(aside.join("record.json")).unwrap();
         assert_eq!(text, "\"late\"\n");
         assert_eq!(aside.read_dir().unwrap().count(), 1, "nothing half-written");

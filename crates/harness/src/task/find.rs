@@ -133,7 +133,10 @@ mod tests {
             fs_err::write(root.join(name), text).unwrap();
         }
         let names = |found: Vec<Utf8PathBuf>| -> Vec<String> {
-            let below = |path: &Utf8PathBuf| path.strip_prefix(root).unwrap().to_string();
+            let below = |path: &Utf8PathBuf| {
+                let below = path.strip_prefix(root).unwrap();
+                crate::platform::slashed(below.as_str()).into_owned()
+            };
             found.iter().map(below).collect()
         };
         assert_eq!(names(task_folders(&root.join("set"))), ["set/a", "set/b"]);

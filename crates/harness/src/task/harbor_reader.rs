@@ -244,7 +244,10 @@ impl Reader<'_> {
 
     fn workdir(&mut self, at: &str, workdir: Option<&str>) -> Option<Utf8PathBuf> {
         let path = workdir.map(Utf8PathBuf::from);
-        if path.as_ref().is_some_and(|path| !path.is_absolute()) {
+        if path
+            .as_ref()
+            .is_some_and(|path| !path.as_str().starts_with('/'))
+        {
             let span = self.span(at, "workdir");
             let message = "`workdir` is a path from the root, such as /app";
             self.faults.push(Fault::new(span, message));

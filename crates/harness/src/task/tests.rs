@@ -245,6 +245,7 @@ fn files_that_cannot_be_run_are_refused_by_name() {
         let folder = folder(&[]);
         fs_err::remove_file(folder.path.join(missing)).unwrap();
         let error = load(&folder).unwrap_err().to_string();
+        let error = crate::platform::slashed(&error);
         assert!(error.contains(missing), "{missing}: {error}");
     }
     let empty = folder(&[("instruction.md", "# canary\n\n")]);
@@ -341,7 +342,9 @@ fn collect(root: &Utf8Path, folder: &Utf8Path, found: &mut Vec<String>) {
             collect(root, path, found);
         } else {
             let text = fs_err::read_to_string(path).unwrap_or_default();
-            found.push(format!("{}={text}", path.strip_prefix(root).unwrap()));
+            let below = path.strip_prefix(root).unwrap();
+            let below = crate::platform::slashed(below.as_str());
+            found.push(format!("{below}={text}"));
         }
     }
 }

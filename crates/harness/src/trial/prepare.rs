@@ -158,6 +158,7 @@ impl Trial<'_> {
             all.hide_keys(own, &mut launch.env);
         }
         launch.env.extend(passed);
+        let launch = launch.written_for(&self.room.roots());
         self.lay_out_files(&launch, area, &path).await?;
         Ok(Ready {
             launch,

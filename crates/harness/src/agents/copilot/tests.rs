@@ -214,7 +214,8 @@ fn options_of_other_agents_are_refused_by_name() {
     copilot-cli has no option for `temperature` (leave it out)
     ");
     let refused = configure(&Copilot, "mcp_config: none.json").err();
-    assert_snapshot!(refused.unwrap().join("\n"), @"there is no file /cases/none.json (the path is relative to the test case)");
+    let refused = refused.unwrap().join("\n");
+    assert_snapshot!(crate::platform::slashed(&refused), @"there is no file /cases/none.json (the path is relative to the test case)");
 }
 
 proptest! {

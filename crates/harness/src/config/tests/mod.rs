@@ -50,7 +50,8 @@ impl Folder {
         let error = self
             .load(name)
             .expect_err("the test case should be refused");
-        error.to_string().replace(&format!("{}/", self.path()), "")
+        let folder = format!("{}{}", self.path(), std::path::MAIN_SEPARATOR);
+        error.to_string().replace(&folder, "")
     }
 }
 

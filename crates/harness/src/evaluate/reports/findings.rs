@@ -76,7 +76,7 @@ impl Findings {
             let inner = path
                 .strip_prefix(folder)
                 .and_then(|it| it.strip_prefix('/'));
-            *file = inner.unwrap_or(&path).to_owned();
+            inner.unwrap_or(&path).clone_into(file);
         }
         self
     }

@@ -310,7 +310,7 @@ fn what(spec: &EvaluatorSpec, written: &Written) -> Result<(What, Origin), Fault
                 Some(path) => {
                     let path = Utf8PathBuf::from(path);
                     let leaves = path.components().any(|part| part.as_str() == "..");
-                    if path.is_absolute() || leaves {
+                    if crate::platform::is_rooted(path.as_str()) || leaves {
                         let message = format!("`{path}` leaves the clean copy");
                         return Err(config.fault("report", message));
                     }

@@ -14,12 +14,11 @@ pub(super) fn engine_in_use(folder: &Path, named: Option<&str>) -> Option<String
         let bytes = std::fs::read(path).ok()?;
         serde_json::from_slice(&bytes).ok()
     };
-    let name = match named {
-        Some(name) => name.to_owned(),
-        None => {
-            let config = read(&folder.join("config.json"))?;
-            config.get("currentContext")?.as_str()?.to_owned()
-        }
+    let name = if let Some(name) = named {
+        name.to_owned()
+    } else {
+        let config = read(&folder.join("config.json"))?;
+        config.get("currentContext")?.as_str()?.to_owned()
     };
     let folder_name = store::hex(&Sha256::digest(name.as_bytes()));
     let about = folder.join("contexts/meta").join(folder_name);
