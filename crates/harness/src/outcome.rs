@@ -133,15 +133,6 @@ pub struct Ending {
     pub ended_by: Option<EndedBy>,
 }
 
-/// How a process exited, in words; a crash is told by its name where the system has only codes for it.
-pub(crate) fn exit_in_words(code: i32) -> String {
-    let status = proctor_process::Status::Code(code);
-    match status.crash() {
-        Some(_) => format!("crashed with {status}"),
-        None => format!("exited with code {code}"),
-    }
-}
-
 /// Why Proctor ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -1,12 +1,13 @@
 //! What agents that are plain programs share: their output is text, and their exit code tells
 //! what became of them.
 
+use proctor_process::Status;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
     agent::{Input, Launch, LaunchContext, Terminal},
-    outcome::{EndedBy, Ending, Outcome, exit_in_words},
+    outcome::{EndedBy, Ending, Outcome},
     session::{
         Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent, SessionHost,
         Source, Text,
@@ -116,7 +117,10 @@ fn outcome(ending: &Ending) -> Outcome {
 
 fn failure(ending: &Ending, quoted: &[String]) -> String {
     let what = match (ending.code, ending.signal) {
-        (Some(code), _) => format!("the agent {}", exit_in_words(code)),
+        (Some(code), _) => {
+            let code = Status::code_in_words(code);
+            format!("the agent exited with code {code}")
+        }
         (None, Some(signal)) => format!("the agent was killed by signal {signal}"),
         (None, None) => "the agent ended in an unknown way".to_owned(),
     };

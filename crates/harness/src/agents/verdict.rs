@@ -1,9 +1,11 @@
 //! The verdict on a CLI's session: what it said at its end, its exit code and who ended it,
 //! together. No exit code alone is believed: several CLIs exit with 0 after any failure.
 
+use proctor_process::Status;
+
 use super::fault::ApiFault;
 use crate::{
-    outcome::{EndedBy, Ending, Outcome, exit_in_words},
+    outcome::{EndedBy, Ending, Outcome},
     session::LogError,
 };
 
@@ -149,7 +151,10 @@ impl Names {
         }
         let how = match (ending.code, ending.signal) {
             (_, Some(signal)) => format!("was ended by signal {signal}"),
-            (code, None) => exit_in_words(code.unwrap_or_default()),
+            (code, None) => {
+                let code = Status::code_in_words(code.unwrap_or_default());
+                format!("exited with code {code}")
+            }
         };
         // Before there is a session, what went wrong is told only here.
         let fault = ApiFault::said(last_words);

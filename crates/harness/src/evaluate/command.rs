@@ -14,10 +14,7 @@ use super::{
     shell,
     words::CommandWords,
 };
-use crate::{
-    config::{EvaluatorSpec, Fault},
-    outcome::exit_in_words,
-};
+use crate::config::{EvaluatorSpec, Fault};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 
@@ -136,8 +133,8 @@ async fn run(settings: &Settings, bench: &Bench<'_>, place: &Place) -> Result<Fi
     }
     let message = match (code, ran.last_line.as_str()) {
         (0, _) => format!("`{line}` passed"),
-        (code, "") => format!("`{line}` {}", exit_in_words(code)),
-        (code, last) => format!("`{line}` {}: {last}", exit_in_words(code)),
+        (code, "") => format!("`{line}` exited with code {code}"),
+        (code, last) => format!("`{line}` exited with code {code}: {last}"),
     };
     let mut found = finding(bench, code, message, place);
     if let Some(shell) = ran.shell {

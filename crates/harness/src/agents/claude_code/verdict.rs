@@ -2,8 +2,10 @@
 //! Classes come from structured fields; a text counts only where the CLI has no field, and
 //! only as the beginning of its own error result.
 
+use proctor_process::Status;
+
 use crate::{
-    outcome::{EndedBy, Ending, Outcome, exit_in_words},
+    outcome::{EndedBy, Ending, Outcome},
     session::LogError,
 };
 
@@ -297,7 +299,10 @@ fn exited(ending: &Ending, facts: &Facts, when: &str) -> (Outcome, Vec<LogError>
     }
     let how = match (ending.code, ending.signal) {
         (_, Some(signal)) => format!("was ended by signal {signal}"),
-        (code, None) => exit_in_words(code.unwrap_or_default()),
+        (code, None) => {
+            let code = Status::code_in_words(code.unwrap_or_default());
+            format!("exited with code {code}")
+        }
     };
     let message = format!("Claude Code {how} {when}{}", tail(facts));
     one(Outcome::AgentError, "CLAUDE_EXIT", message)

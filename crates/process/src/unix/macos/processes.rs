@@ -90,8 +90,8 @@ fn read(pid: i32) -> Option<(Entry, Birth)> {
     let size = c_int::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
     // SAFETY: the structure has the size that is passed, and is filled if that size is returned.
     let info = unsafe {
-        let into = info.as_mut_ptr().cast::<c_void>();
-        if libc::proc_pidinfo(pid.as_raw_pid(), libc::PROC_PIDTBSDINFO, 0, into, size) != size {
+        let place = info.as_mut_ptr().cast::<c_void>();
+        if libc::proc_pidinfo(pid.as_raw_pid(), libc::PROC_PIDTBSDINFO, 0, place, size) != size {
             return None;
         }
         info.assume_init()
