@@ -169,7 +169,7 @@ fn busy_agent() -> (TestContext, camino::Utf8PathBuf) {
 fn a_console_that_interrupts_ends_agents_and_records_are_written() {
     let (context, busy) = busy_agent();
     let running = proctor_run(&context, &case()).spawn();
-    wait_until(Duration::from_secs(60), "the agent", || busy.exists());
+    wait_until(Duration::from_mins(1), "the agent", || busy.exists());
     running.interrupt();
     running.wait().assert_code(130);
     context.assert_nothing_left("mark-busy");
@@ -182,7 +182,7 @@ fn a_console_that_interrupts_ends_agents_and_records_are_written() {
 fn agents_die_with_a_proctor_that_is_killed() {
     let (context, busy) = busy_agent();
     let mut running = proctor_run(&context, &case()).spawn();
-    wait_until(Duration::from_secs(60), "the agent", || busy.exists());
+    wait_until(Duration::from_mins(1), "the agent", || busy.exists());
     running.kill();
     running.wait();
     context.assert_nothing_left("mark-busy");
