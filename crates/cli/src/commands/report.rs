@@ -11,7 +11,7 @@ use proctor_harness::{
 use crate::{
     args::{BasisArgs, ReportArgs, ReportFormat},
     error::{CliError, Exit},
-    host, ui,
+    host, platform, ui,
 };
 
 pub fn report(args: &ReportArgs) -> Result<Exit, CliError> {
@@ -93,7 +93,7 @@ fn write_page(report: &Report, trials: &Trials, output: Option<&Utf8Path>) -> io
         let mut out = BufWriter::new(io::stdout().lock());
         let written = report::html(report, trials, &mut out).and_then(|()| out.flush());
         return match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) if platform::reader_is_gone(&error) => Ok(()),
             other => other,
         };
     };
