@@ -35,11 +35,11 @@ use proctor_harness::{
     config::Settings,
     host::Host,
     plan::TrialPlan,
-    runs,
+    runs, store,
     task::{Task, find, harbor},
 };
 
-use crate::{args::ModelArgs, error::CliError, platform};
+use crate::{args::ModelArgs, error::CliError};
 
 /// The test cases that were named, loaded; all that is wrong with any of them is told at once.
 fn load<'a>(
@@ -131,7 +131,7 @@ fn named_runs(named: &[Utf8PathBuf], host: &Host) -> Result<Vec<Utf8PathBuf>, Cl
     if !named.is_empty() {
         return named.iter().map(|run| find_run(run, host)).collect();
     }
-    if let Ok(latest) = platform::true_name(&host.cwd.join("results/latest")) {
+    if let Ok(latest) = store::run_folder(&host.cwd.join("results/latest")) {
         return Ok(vec![latest]);
     }
     let places = places(host)?;
@@ -145,7 +145,7 @@ fn named_runs(named: &[Utf8PathBuf], host: &Host) -> Result<Vec<Utf8PathBuf>, Cl
 
 /// The run of this folder, link or id.
 fn find_run(named: &Utf8Path, host: &Host) -> Result<Utf8PathBuf, CliError> {
-    if let Ok(folder) = platform::true_name(&host.cwd.join(named)) {
+    if let Ok(folder) = store::run_folder(&host.cwd.join(named)) {
         return Ok(folder);
     }
     let places = places(host)?;
