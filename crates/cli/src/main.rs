@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     // Started by an engine elsewhere, in a container that carries connections to us.
     let mut args = std::env::args();
     if args.nth(1).as_deref() == Some(docker::CARRY) {
-        let ports: Vec<u16> = args.filter_map(|port| port.parse().ok()).collect();
+        let ports: Vec<u16> = args.filter_map(|port| port.parse::<u16>().ok()).collect();
         return docker::carry(&ports);
     }
     let done = match Args::parse().command {
