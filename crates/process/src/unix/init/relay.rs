@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use tokio::net::UnixStream;
 
+use super::start::thread;
 use crate::{JobFailure, Relay};
 
 /// A port that is listened on, and where its connections go.
@@ -32,12 +33,12 @@ pub(super) fn listen(relays: &[Relay]) -> Result<Vec<Listening>, JobFailure> {
 /// Serves all of them from one thread, to the end of this process.
 pub(super) fn serve(relays: Vec<Listening>) {
     if !relays.is_empty() {
-        std::thread::spawn(|| {
+        // Without a thread as without a runtime: the agent sees connections that nobody answers.
+        let _ = thread(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_io()
                 .enable_time()
                 .build();
-            // Without one the agent sees connections that nobody answers: there is nobody here to tell.
             if let Ok(runtime) = runtime {
                 tokio::task::LocalSet::new().block_on(&runtime, accept_all(relays));
             }

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, ioctl_tiocsctty, setsid};
@@ -59,7 +60,8 @@ pub(super) fn start(job: &Job) -> Result<Started, JobFailure> {
         ready::wait(readiness, || beside(job, &readiness.argv))?;
     }
     let main = spawn(main).map_err(failed)?;
-    let terminal = pty.map(|pty| TerminalCopy::start(pty.controller));
+    let terminal = pty.map(|pty| TerminalCopy::start(pty.controller).map_err(failed));
+    let terminal = terminal.transpose()?;
     Ok(Started {
         main,
         service,
@@ -149,22 +151,51 @@ fn enter(command: &mut Command, user: Option<User>, terminal: OwnTerminal) {
     }
 }
 
+/// How often and for how long each time the number of processes may be used up when a thread is to start.
+const THREAD_TRIES: u32 = 100;
+const THREAD_PAUSE: Duration = Duration::from_millis(10);
+
+/// A thread of ours beside a job that runs already, and that may have taken all the processes there are: then it is
+/// tried for a while.
+pub(super) fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    // What a thread is given is lost with a thread that cannot be made, so it is kept outside.
+    let work = Arc::new(Mutex::new(Some(work)));
+    let make = || {
+        let work = Arc::clone(&work);
+        Builder::new().spawn(move || {
+            let work = work.lock().ok().and_then(|mut work| work.take());
+            if let Some(work) = work {
+                work();
+            }
+        })
+    };
+    let mut thread = make();
+    for _ in 0..THREAD_TRIES {
+        if thread.is_ok() {
+            break;
+        }
+        std::thread::sleep(THREAD_PAUSE);
+        thread = make();
+    }
+    thread
+}
+
 /// Copies what is written to a terminal to our own stdout.
 pub(super) struct TerminalCopy {
     thread: JoinHandle<()>,
 }
 
 impl TerminalCopy {
-    fn start(controller: OwnedFd) -> Self {
-        let thread = std::thread::spawn(move || {
+    fn start(controller: OwnedFd) -> io::Result<Self> {
+        let thread = thread(move || {
             let mut from = File::from(controller);
             let Ok(to) = rustix::stdio::stdout().try_clone_to_owned() else {
                 return;
             };
             // Ends with an error when nobody has the terminal open any more, as terminals do.
             let _ = io::copy(&mut from, &mut File::from(to));
-        });
-        Self { thread }
+        })?;
+        Ok(Self { thread })
     }
 
     /// Waits for the last bytes, but not for ever: somebody may be left whom we could not kill.
