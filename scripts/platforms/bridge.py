@@ -97,6 +97,28 @@ class Request:
             env["HOME"] = self.drives.outside(self.env["USERPROFILE"])
         return env
 
+    def translate_alternates(self, env):
+        """Repositories that share objects name the others by their path: git here needs its own kind."""
+        words = [self.drives.outside(word.partition("=")[2] or word) for word in self.args]
+        folders = [self.cwd, *words, *env.values()]
+        repos = [os.path.join(self.cwd, folder) for folder in folders if len(folder) < 4096]
+        seen = set()
+        while repos:
+            repo = repos.pop()
+            for objects in (repo, f"{repo}/objects", f"{repo}/.git/objects"):
+                file = f"{objects}/info/alternates"
+                if file in seen or not os.path.isfile(file):
+                    continue
+                seen.add(file)
+                with open(file, encoding="utf-8") as old:
+                    lines = old.read().splitlines()
+                paths = [self.drives.outside(line) for line in lines]
+                if paths != lines:
+                    with open(f"{file}.{threading.get_ident()}", "w", encoding="utf-8") as new:
+                        new.writelines(f"{path}\n" for path in paths)
+                    os.replace(new.name, file)
+                repos.extend(paths)
+
     def says_places(self):
         return self.program == "git" and any(arg in SAY_PLACES for arg in self.args)
 
@@ -104,9 +126,12 @@ class Request:
 def frames(link):
     """The frames that come, until the other side hangs up."""
     stream = link.makefile("rb")
-    while head := stream.read(5):
-        kind, length = head[:1], struct.unpack("<I", head[1:])[0]
-        yield kind, stream.read(length)
+    try:
+        while head := stream.read(5):
+            kind, length = head[:1], struct.unpack("<I", head[1:])[0]
+            yield kind, stream.read(length)
+    except (ConnectionError, struct.error):
+        pass  # One that was killed in the middle has hung up as well.
 
 
 def feed(incoming, child):
@@ -151,8 +176,11 @@ def serve(link, word, system_config):
 
     try:
         request = Request(incoming, word)
+        env = request.environment(system_config)
+        if request.program == "git":
+            request.translate_alternates(env)
         child = subprocess.Popen(
-            request.command(), cwd=request.cwd, env=request.environment(system_config), start_new_session=True,
+            request.command(), cwd=request.cwd, env=env, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
     except (OSError, KeyError, ValueError) as error:

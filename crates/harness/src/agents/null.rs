@@ -1,5 +1,7 @@
 //! The `null` agent does nothing. Its score is a task's floor: a task that it passes is broken.
 
+use std::collections::BTreeMap;
+
 use super::plain::{self, UnreadPrompt};
 use crate::{
     agent::{Adapter, Agent, Launch, LaunchContext, LaunchError},
@@ -39,6 +41,28 @@ impl Agent for Nothing {
     }
 
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
-        Ok(plain::launch(&["true"], context))
+        Ok(plain::launch(does_nothing(context.env), context))
+    }
+}
+
+/// A command that ends well at once. Windows has no `true`; its environment, which is not that of a container on
+/// it, names the shell.
+fn does_nothing(env: &BTreeMap<String, String>) -> &'static [&'static str] {
+    if env.keys().any(|name| name.eq_ignore_ascii_case("ComSpec")) {
+        &["cmd.exe", "/d", "/c", "exit", "0"]
+    } else {
+        &["true"]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_command_that_does_nothing_everywhere() {
+        let env = |name: &str| BTreeMap::from([(name.to_owned(), String::new())]);
+        assert_eq!(does_nothing(&env("PATH")), ["true"]);
+        assert_eq!(does_nothing(&env("COMSPEC"))[0], "cmd.exe");
     }
 }
