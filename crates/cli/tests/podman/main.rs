@@ -1,7 +1,7 @@
 //! podman in Docker's place: how it is found, started and ended. What containers do is tested in the tests of Docker,
 //! which `scripts/test` runs against podman as well. It serves its API on Linux only.
 
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"
