@@ -194,7 +194,8 @@ def serve(link, word, system_config):
         found = re.match(r"(worktree )?(/.*)", text, re.S)
         return os.fsencode((found[1] or "") + request.drives.inside(found[2])) if found else line
 
-    threading.Thread(target=feed, args=(incoming, child), daemon=True).start()
+    feeder = threading.Thread(target=feed, args=(incoming, child), daemon=True)
+    feeder.start()
     translate = place if request.says_places() else None
     outputs = [
         threading.Thread(target=pass_output, args=(child.stdout, b"o", send, translate)),
@@ -206,7 +207,9 @@ def serve(link, word, system_config):
         output.join()
     code = child.wait()
     send(b"x", bytes([code if code >= 0 else 128 - code]))
-    link.shutdown(socket.SHUT_RDWR)
+    # Input that nobody has read would reset the connection, and with it what the caller has not read yet.
+    link.shutdown(socket.SHUT_WR)
+    feeder.join(10)
     link.close()
 
 
