@@ -6,6 +6,8 @@ pub mod board;
 mod coroner;
 mod head;
 mod paths;
+// Heads and nodes are Linux; elsewhere it would only take its time.
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod simulation;
 pub mod slurm;
