@@ -8,8 +8,82 @@ mod sys;
 #[path = "windows.rs"]
 mod sys;
 
-pub(crate) use sys::{Bound, Handed};
-pub use sys::{Listener, Stream};
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+pub(crate) use sys::Bound;
+pub use sys::Listener;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Stream(sys::Connection);
+
+impl Stream {
+    /// Connects to whoever listens at a path.
+    pub async fn connect(path: &Path) -> io::Result<Self> {
+        sys::connect(path).await.map(Self)
+    }
+
+    /// Leaves its runtime for another one.
+    pub(crate) fn hand_on(self) -> io::Result<Handed> {
+        self.0.into_std().map(Handed)
+    }
+}
+
+/// A connection on its way to another runtime.
+#[derive(Debug)]
+pub(crate) struct Handed(sys::Unattached);
+
+impl Handed {
+    /// Goes on in the runtime that this is called in.
+    pub(crate) fn take(self) -> io::Result<Stream> {
+        sys::Connection::from_std(self.0).map(Stream)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        space: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, space)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -3,13 +3,16 @@
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
+use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
+
+use super::Stream;
+
+/// What a connection is here, and what it is of no runtime.
+pub(super) type Connection = UnixStream;
+pub(super) type Unattached = std::os::unix::net::UnixStream;
 
 /// Everybody on the machine may knock; a key decides, or the folder that the socket is in.
 const MODE: u32 = 0o777;
@@ -49,69 +52,7 @@ impl Listener {
     }
 }
 
-/// A connection on its way to another runtime.
-#[derive(Debug)]
-pub(crate) struct Handed(StdUnixStream);
-
-impl Handed {
-    /// Goes on in the runtime that this is called in.
-    pub(crate) fn take(self) -> io::Result<Stream> {
-        Ok(Stream(UnixStream::from_std(self.0)?))
-    }
-}
-
-/// A connection.
-#[derive(Debug)]
-pub struct Stream(UnixStream);
-
-impl Stream {
-    /// Connects to whoever listens at a path.
-    pub async fn connect(path: &Path) -> io::Result<Self> {
-        Ok(Self(UnixStream::connect(path).await?))
-    }
-
-    /// Leaves its runtime for another one.
-    pub(crate) fn hand_on(self) -> io::Result<Handed> {
-        Ok(Handed(self.0.into_std()?))
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        space: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, space)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
+/// Connects to whoever listens at a path.
+pub(super) async fn connect(path: &Path) -> io::Result<Connection> {
+    UnixStream::connect(path).await
 }

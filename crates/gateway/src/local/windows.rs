@@ -3,15 +3,19 @@
 //! direction is at its end, which requests and answers need.
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcpListener};
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+
+use super::Stream;
+
+/// What a connection is here, and what it is of no runtime.
+pub(super) type Connection = TcpStream;
+pub(super) type Unattached = std::net::TcpStream;
 
 /// Who has not said the secret by then never will.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -89,77 +93,15 @@ async fn check(mut stream: TcpStream, secret: Secret) -> Option<TcpStream> {
     (said == secret).then_some(stream)
 }
 
-/// A connection on its way to another runtime.
-#[derive(Debug)]
-pub(crate) struct Handed(StdTcpStream);
-
-impl Handed {
-    /// Goes on in the runtime that this is called in.
-    pub(crate) fn take(self) -> io::Result<Stream> {
-        Ok(Stream(TcpStream::from_std(self.0)?))
-    }
-}
-
-/// A connection.
-#[derive(Debug)]
-pub struct Stream(TcpStream);
-
-impl Stream {
-    /// Connects to whoever listens at a path.
-    pub async fn connect(path: &Path) -> io::Result<Self> {
-        let bytes = std::fs::read(path)?;
-        let (port, secret) = bytes
-            .split_first_chunk()
-            .ok_or(io::ErrorKind::InvalidData)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, u16::from_le_bytes(*port)));
-        let mut stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        stream.write_all(secret).await?;
-        Ok(Self(stream))
-    }
-
-    /// Leaves its runtime for another one.
-    pub(crate) fn hand_on(self) -> io::Result<Handed> {
-        Ok(Handed(self.0.into_std()?))
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        space: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, space)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
+/// Connects to whoever listens at a path.
+pub(super) async fn connect(path: &Path) -> io::Result<Connection> {
+    let bytes = std::fs::read(path)?;
+    let (port, secret) = bytes
+        .split_first_chunk()
+        .ok_or(io::ErrorKind::InvalidData)?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, u16::from_le_bytes(*port)));
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    stream.write_all(secret).await?;
+    Ok(stream)
 }
