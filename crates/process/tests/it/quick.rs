@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
+use proctor_process::Error;
 use proctor_process::quick::{Environment, QuickCommand, Sink, Source, output, pipeline};
-use proctor_process::{Error, Status};
 
 use crate::shell::Marker;
 use crate::support::{PATIENCE, PROMPT};
@@ -15,65 +15,12 @@ fn sh(script: &str) -> QuickCommand {
 }
 
 #[tokio::test]
-async fn status_and_both_streams_are_returned() {
-    let result = output(sh("echo out; echo err >&2; exit 3"), PATIENCE)
-        .await
-        .unwrap();
-    assert_eq!(result.status, Status::Code(3));
-    assert!(!result.success() && !result.truncated);
-    assert_eq!(
-        (&result.stdout[..], &result.stderr[..]),
-        (&b"out\n"[..], &b"err\n"[..])
-    );
-}
-
-#[tokio::test]
-async fn bytes_go_in_and_come_out_at_once() {
-    let bytes = vec![b'x'; 3_000_000];
-    let result = output(sh("cat").stdin(Source::Bytes(bytes.clone())), PATIENCE)
-        .await
-        .unwrap();
-    assert!(result.success() && result.stdout == bytes);
-}
-
-#[tokio::test]
-async fn input_that_nobody_reads_is_no_error() {
-    let command = sh("exit 0").stdin(Source::Bytes(vec![b'x'; 3_000_000]));
-    assert!(output(command, PATIENCE).await.unwrap().success());
-}
-
-#[tokio::test]
 async fn what_exceeds_the_cap_is_read_and_dropped() {
     let mut command = sh("head -c 1000000 /dev/zero");
     command.cap = 1000;
     let result = output(command, PATIENCE).await.unwrap();
     assert!(result.success() && result.truncated);
     assert_eq!(result.stdout.len(), 1000);
-}
-
-#[tokio::test]
-async fn a_late_helper_is_killed_with_its_children() {
-    let marker = Marker::new();
-    let started = Instant::now();
-    let script = format!("trap '' TERM; sleep {0} & sleep {0}", marker.0);
-    let error = output(sh(&script), Duration::from_millis(200))
-        .await
-        .unwrap_err();
-    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
-    assert!(started.elapsed() < PROMPT);
-    marker.wait_gone().await;
-}
-
-#[tokio::test]
-async fn a_dropped_helper_is_killed() {
-    let marker = Marker::new();
-    let script = format!("sleep {0} & sleep {0}", marker.0);
-    let helper = output(sh(&script), PATIENCE);
-    tokio::select! {
-        _ = helper => panic!("it sleeps"),
-        () = marker.wait_for(3) => {}
-    }
-    marker.wait_gone().await;
 }
 
 #[tokio::test]
@@ -124,19 +71,6 @@ async fn files_can_stand_at_both_ends() {
     target.rewind().unwrap();
     target.read_to_string(&mut text).unwrap();
     assert_eq!(text, "ABC");
-}
-
-#[tokio::test]
-async fn one_helper_feeds_another() {
-    let (first, second) = pipeline(
-        sh("head -c 5000000 /dev/zero; exit 2"),
-        sh("wc -c"),
-        PATIENCE,
-    )
-    .await
-    .unwrap();
-    assert_eq!(first.status, Status::Code(2));
-    assert_eq!(String::from_utf8(second.stdout).unwrap().trim(), "5000000");
 }
 
 #[tokio::test]
