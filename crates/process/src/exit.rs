@@ -152,7 +152,8 @@ pub struct Usage {
     /// CPU time in the kernel, summed over the tree.
     pub cpu_system: Duration,
     /// The most memory that any single process of the tree held; on Windows what it had asked for, used or not.
-    pub max_rss_bytes: u64,
+    /// `None` where the system does not tell.
+    pub max_rss_bytes: Option<u64>,
 }
 
 #[cfg(test)]

@@ -279,10 +279,10 @@ pub struct ContainerRecord {
     pub user: Option<String>,
     /// What the container could take.
     pub limits: LimitsRecord,
-    /// The most memory that it held at one time, file cache included.
+    /// The most memory that it held at one time, file cache included; null where nobody counts it.
     pub peak_memory_bytes: Option<u64>,
-    /// How many processes were killed for want of memory.
-    pub oom_kills: u64,
+    /// How many processes were killed for want of memory; null where nobody counts them.
+    pub oom_kills: Option<u64>,
     /// Who saw to the limit of the disk.
     pub disk_limit: Option<String>,
 }
@@ -393,8 +393,8 @@ pub struct ResourceRecord {
     pub cpu_user_ms: u64,
     /// Processor time in the kernel.
     pub cpu_system_ms: u64,
-    /// The largest resident size of any one process.
-    pub max_rss_bytes: u64,
+    /// The largest resident size of any one process; null where the system does not tell.
+    pub max_rss_bytes: Option<u64>,
 }
 
 /// How much was printed, and what of it is on disk.

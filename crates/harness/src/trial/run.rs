@@ -206,11 +206,9 @@ impl Trial<'_> {
             record.peak_memory_bytes = facts.peak_memory_bytes;
             record.oom_kills = facts.oom_kills;
         }
-        if facts.oom_kills > 0 {
-            let message = format!(
-                "{} process(es) of the agent were killed for want of memory",
-                facts.oom_kills
-            );
+        if let Some(kills) = facts.oom_kills.filter(|&kills| kills > 0) {
+            let message =
+                format!("{kills} process(es) of the agent were killed for want of memory");
             if conclusion.outcome == Outcome::Completed {
                 self.record.notes.push(message);
             } else {

@@ -139,7 +139,9 @@ impl Finished {
         }
         if let Some(usage) = &self.usage {
             frame.number(1).duration(usage.cpu_user);
-            frame.duration(usage.cpu_system).number(usage.max_rss_bytes)
+            frame.duration(usage.cpu_system);
+            // No process has no memory at all, so that 0 is free to say that it is not known.
+            frame.number(usage.max_rss_bytes.unwrap_or_default())
         } else {
             frame.number(0)
         }
@@ -177,7 +179,7 @@ fn decode_usage(frame: &mut Parser<'_>) -> io::Result<Usage> {
     Ok(Usage {
         cpu_user: frame.duration()?,
         cpu_system: frame.duration()?,
-        max_rss_bytes: frame.number()?,
+        max_rss_bytes: Some(frame.number()?).filter(|&bytes| bytes > 0),
     })
 }
 
@@ -243,7 +245,7 @@ mod tests {
         let usage = Usage {
             cpu_user: Duration::from_micros(3),
             cpu_system: Duration::from_micros(4),
-            max_rss_bytes: 5,
+            max_rss_bytes: Some(5),
         };
         for notice in [
             Notice::Forked { pid: 42 },

@@ -35,8 +35,14 @@ pub(super) fn usage_of_children() -> Option<Usage> {
     Some(Usage {
         cpu_user: duration(usage.ru_utime)?,
         cpu_system: duration(usage.ru_stime)?,
-        max_rss_bytes: u64::try_from(usage.ru_maxrss).ok()? * MAX_RSS_UNIT,
+        max_rss_bytes: memory(usage.ru_maxrss),
     })
+}
+
+/// A size in the unit of this system; none has a process that used no memory.
+fn memory(units: libc::c_long) -> Option<u64> {
+    let units = u64::try_from(units).ok().filter(|&units| units > 0)?;
+    Some(units * MAX_RSS_UNIT)
 }
 
 fn duration(time: libc::timeval) -> Option<Duration> {

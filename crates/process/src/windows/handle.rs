@@ -134,7 +134,7 @@ pub(super) fn usage(process: BorrowedHandle<'_>) -> Option<Usage> {
     Some(Usage {
         cpu_user: span(times[3]),
         cpu_system: span(times[2]),
-        max_rss_bytes: peak_memory(process).unwrap_or_default(),
+        max_rss_bytes: peak_memory(process),
     })
 }
 
@@ -148,7 +148,12 @@ fn peak_memory(process: BorrowedHandle<'_>) -> Option<u64> {
     let answer =
         unsafe { K32GetProcessMemoryInfo(process.as_raw_handle(), &raw mut counters, size) };
     checked(answer).ok()?;
-    Some(counters.PeakWorkingSetSize as u64)
+    told(counters.PeakWorkingSetSize)
+}
+
+/// An amount of memory. No process has none: 0 is what systems say that do not keep this account.
+pub(super) fn told(bytes: usize) -> Option<u64> {
+    (bytes > 0).then_some(bytes as u64)
 }
 
 fn span(time: FILETIME) -> Duration {

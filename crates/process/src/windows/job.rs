@@ -17,7 +17,7 @@ use windows_sys::Win32::System::JobObjects::{
     TerminateJobObject,
 };
 
-use super::handle::{checked, image, owned, ticks};
+use super::handle::{checked, image, owned, ticks, told};
 use crate::{Leak, Usage};
 
 /// The most leaked processes that a report names.
@@ -107,7 +107,7 @@ impl Job {
         Some(Usage {
             cpu_user: time(accounting.TotalUserTime),
             cpu_system: time(accounting.TotalKernelTime),
-            max_rss_bytes: limits.PeakProcessMemoryUsed as u64,
+            max_rss_bytes: told(limits.PeakProcessMemoryUsed),
         })
     }
 

@@ -16,22 +16,6 @@ fn by_itself(status: Status) -> Exit {
 }
 
 #[tokio::test]
-async fn an_exit_code_is_reported_with_all_output() {
-    let marker = Marker::new();
-    let run = run(sh(&format!(
-        "echo out; echo err >&2; : {}; exit 7",
-        marker.0
-    )))
-    .await;
-    assert_eq!(run.report.exit, by_itself(Status::Code(7)));
-    assert!(!run.report.exit.success());
-    assert_eq!((run.text(), &run.stderr[..]), ("out\n", &b"err\n"[..]));
-    assert_eq!((run.report.stdout_bytes, run.report.stderr_bytes), (4, 4));
-    assert_eq!(run.report.leaked, []);
-    marker.assert_gone();
-}
-
-#[tokio::test]
 async fn a_signal_is_reported_as_such() {
     let run = run(sh("kill -USR1 $$")).await;
     assert_eq!(run.report.exit, by_itself(Status::Signal(10)));
@@ -45,7 +29,7 @@ async fn cpu_time_and_memory_of_the_whole_tree_are_counted() {
     .await;
     let usage = run.report.usage.unwrap();
     assert!(usage.cpu_user + usage.cpu_system > Duration::from_millis(10));
-    assert!(usage.max_rss_bytes > 500_000);
+    assert!(usage.max_rss_bytes > Some(500_000));
     assert!(run.report.duration > Duration::from_millis(10));
 }
 
@@ -112,34 +96,6 @@ async fn the_report_can_be_had_again() {
     };
     assert!(first.exit.success());
     assert_eq!(first, again);
-}
-
-#[tokio::test]
-async fn a_dropped_process_is_killed() {
-    let marker = Marker::new();
-    let script = format!("trap '' TERM; setsid sleep {0} & sleep {0}", marker.0);
-    let process = spawn(sh(&script)).await.unwrap();
-    marker.wait_for(3).await;
-    drop(process);
-    marker.wait_gone().await;
-}
-
-#[tokio::test]
-async fn what_is_missing_is_told_apart() {
-    let error = spawn(Command::new("no-such-program", "/"))
-        .await
-        .unwrap_err();
-    assert!(matches!(error, Error::ProgramNotFound { .. }), "{error}");
-    let error = spawn(Command::new("/no/such/program", "/"))
-        .await
-        .unwrap_err();
-    assert!(matches!(error, Error::ProgramNotFound { .. }), "{error}");
-    let error = spawn(Command::new("/etc/passwd", "/")).await.unwrap_err();
-    assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
-    let error = spawn(Command::new("sh", "/no/such/folder"))
-        .await
-        .unwrap_err();
-    assert!(matches!(error, Error::CwdMissing { .. }), "{error}");
 }
 
 #[tokio::test]

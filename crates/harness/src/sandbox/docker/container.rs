@@ -428,11 +428,11 @@ async fn create(
     quota: Option<u64>,
 ) -> Result<String, EngineError> {
     let is_limited = spec.cpus.is_some() || spec.memory.is_some() || spec.pids.is_some();
-    if is_limited && engine.ignores_limits() {
+    if is_limited && !engine.has_groups() {
         return Err(EngineError::Refused {
             doing: "limit a container".to_owned(),
             status: 0,
-            message: "this podman runs as a user on control groups of the old kind, and cannot"
+            message: "it runs as a user, who has no say over control groups of version 1"
                 .to_owned(),
         });
     }

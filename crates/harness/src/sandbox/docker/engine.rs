@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum, SystemInfoCgroupVersionEnum};
 use bollard::query_parameters::{
     ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
 };
@@ -72,6 +73,7 @@ struct Shared {
     maker: Maker,
     /// Whether it is a user's podman.
     is_rootless: bool,
+    has_groups: bool,
     _served: Option<Served>,
 }
 
@@ -139,6 +141,7 @@ impl Engine {
             shared: Arc::new(Shared {
                 filled: Mutex::default(),
                 has_quotas: has_quotas(&info),
+                has_groups: has_groups(&info, is_rootless),
                 capacity: capacity(&info),
                 docker,
                 address: options.address.clone(),
@@ -286,11 +289,10 @@ impl Engine {
         keeps.then(|| "keep-id".to_owned())
     }
 
-    /// Whether limits of containers would be taken and not heeded: the podman of a user has no say over control groups
-    /// of the old kind.
-    pub(super) fn ignores_limits(&self) -> bool {
-        let has_new_groups = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
-        self.is_local() && self.shared.is_rootless && !has_new_groups
+    /// Whether containers have control groups of their own. Without, limits would be taken and not heeded, and what the
+    /// kernel counts is that of the whole machine.
+    pub(super) fn has_groups(&self) -> bool {
+        self.shared.has_groups
     }
 
     /// Whether the engine itself can bound what a container writes.
@@ -370,7 +372,7 @@ fn missing_is_fine(done: Result<(), bollard::errors::Error>) -> Result<(), Engin
     }
 }
 
-fn capacity(info: &bollard::models::SystemInfo) -> Capacity {
+fn capacity(info: &SystemInfo) -> Capacity {
     let known = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
     Capacity {
         processors: known(info.ncpu).unwrap_or(1).max(1),
@@ -378,9 +380,16 @@ fn capacity(info: &bollard::models::SystemInfo) -> Capacity {
     }
 }
 
+/// Docker that runs as a user says that it drives no groups. Podman does not say it: its users have a say only over
+/// groups of the new kind.
+fn has_groups(info: &SystemInfo, is_rootless: bool) -> bool {
+    let is_new = info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_2);
+    info.cgroup_driver != Some(SystemInfoCgroupDriverEnum::NONE) && (!is_rootless || is_new)
+}
+
 /// Overlay file systems have quotas only on XFS that was mounted for it, of which the engine does not tell: a
 /// container that is refused then is tried again without.
-fn has_quotas(info: &bollard::models::SystemInfo) -> bool {
+fn has_quotas(info: &SystemInfo) -> bool {
     let status = info.driver_status.iter().flatten();
     let mut backing =
         status.filter(|pair| pair.first().is_some_and(|key| key == "Backing Filesystem"));

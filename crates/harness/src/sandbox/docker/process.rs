@@ -68,7 +68,7 @@ struct Ending {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// How many processes the kernel killed because the container was out of memory.
-    pub oom_kills: u64,
+    pub oom_kills: Option<u64>,
     /// The most memory the container held at one time, file cache included.
     pub peak_memory_bytes: Option<u64>,
     /// How much was written when that was too much.
@@ -362,9 +362,10 @@ impl ContainerProcess {
         let ended_by = report
             .ended_by
             .map(|_| reason.unwrap_or(EndReason::TimedOut));
+        let is_counted = self.container.engine.has_groups();
         let facts = Facts {
-            oom_kills: report.oom_kills.unwrap_or(0),
-            peak_memory_bytes: report.peak_memory_bytes,
+            oom_kills: report.oom_kills.filter(|_| is_counted),
+            peak_memory_bytes: report.peak_memory_bytes.filter(|_| is_counted),
             disk_exceeded: self.disk_used,
             disk_limit: self.container.disk_limit(),
         };
