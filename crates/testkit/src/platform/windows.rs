@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use camino::Utf8Path;
-use windows_sys::Wdk::System::Threading::{
-    NtQueryInformationProcess, ProcessCommandLineInformation,
-};
-use windows_sys::Win32::Foundation::{CloseHandle, HANDLE, INVALID_HANDLE_VALUE, UNICODE_STRING};
+use windows_sys::Wdk::System::Threading::{NtQueryInformationProcess, ProcessBasicInformation};
+use windows_sys::Win32::Foundation::{CloseHandle, HANDLE, INVALID_HANDLE_VALUE};
 use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
+use windows_sys::Win32::System::Diagnostics::Debug::ReadProcessMemory;
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
 };
 use windows_sys::Win32::System::Threading::{
-    CREATE_NEW_PROCESS_GROUP, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
-    QueryFullProcessImageNameW,
+    CREATE_NEW_PROCESS_GROUP, OpenProcess, PEB, PROCESS_BASIC_INFORMATION,
+    PROCESS_QUERY_INFORMATION, PROCESS_VM_READ, QueryFullProcessImageNameW,
 };
 
 use crate::fake::{SignalName, Step};
@@ -170,7 +169,7 @@ fn process_ids() -> Vec<u32> {
 fn describe(pid: u32) -> (String, String) {
     // SAFETY: the handle is one that was opened here, and is closed once.
     unsafe {
-        let process = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid);
+        let process = OpenProcess(PROCESS_QUERY_INFORMATION | PROCESS_VM_READ, 0, pid);
         if process.is_null() {
             return (String::new(), String::new());
         }
@@ -193,27 +192,48 @@ fn program(process: HANDLE) -> String {
     String::from_utf16_lossy(&buffer[..length as usize])
 }
 
-#[expect(unsafe_code, reason = "std cannot look at other processes")]
+/// The command line as it lies in the process's own memory: the only place where Wine also has it.
 fn command_line(process: HANDLE) -> String {
-    // A structure and the text that it points at: of 8-byte words, so that it is aligned.
-    let mut buffer = vec![0_u64; 16 * 1024];
-    let size = u32::try_from(buffer.len() * 8).expect("a small buffer");
-    let mut length = 0;
-    // SAFETY: the buffer is as long as it is said to be and aligned for the structure; what the
-    // structure points at lies in the same buffer.
+    let read = || {
+        let block: PEB = read_from(process, environment_block(process)?)?;
+        let started_with = read_from(process, block.ProcessParameters)?;
+        let text = started_with.CommandLine;
+        let mut units = vec![0_u16; usize::from(text.Length) / size_of::<u16>()];
+        read_into(process, text.Buffer, &mut units)?;
+        Some(String::from_utf16_lossy(&units))
+    };
+    read().unwrap_or_default()
+}
+
+/// Where a process keeps what it was started with, in its own memory.
+#[expect(unsafe_code, reason = "std cannot look at other processes")]
+fn environment_block(process: HANDLE) -> Option<*const PEB> {
+    let size = u32::try_from(size_of::<PROCESS_BASIC_INFORMATION>()).expect("a small structure");
+    // SAFETY: the structure is as large as it is said to be, and zeros are a value of it.
     unsafe {
-        let status = NtQueryInformationProcess(
-            process,
-            ProcessCommandLineInformation,
-            buffer.as_mut_ptr().cast(),
-            size,
-            &raw mut length,
-        );
-        if status != 0 {
-            return String::new();
-        }
-        let text = &*buffer.as_ptr().cast::<UNICODE_STRING>();
-        let units = std::slice::from_raw_parts(text.Buffer, usize::from(text.Length) / 2);
-        String::from_utf16_lossy(units)
+        let mut about: PROCESS_BASIC_INFORMATION = std::mem::zeroed();
+        let into = (&raw mut about).cast();
+        let asked = ProcessBasicInformation;
+        let status = NtQueryInformationProcess(process, asked, into, size, std::ptr::null_mut());
+        (status == 0).then_some(about.PebBaseAddress.cast_const())
     }
+}
+
+/// One of Windows' own structures from the memory of another process.
+#[expect(unsafe_code, reason = "the structures have no value to begin with")]
+fn read_from<T: Copy>(process: HANDLE, at: *const T) -> Option<T> {
+    // SAFETY: zeros are a value of all that Windows keeps there: numbers and pointers.
+    let mut value = [unsafe { std::mem::zeroed() }];
+    read_into(process, at, &mut value)?;
+    Some(value[0])
+}
+
+#[expect(unsafe_code, reason = "std cannot look at other processes")]
+fn read_into<T: Copy>(process: HANDLE, at: *const T, buffer: &mut [T]) -> Option<()> {
+    let (into, size) = (buffer.as_mut_ptr().cast(), size_of_val(buffer));
+    let mut got = 0;
+    // SAFETY: the buffer is as large as it is said to be, and what is copied into it are numbers and
+    // pointers; the address is one of the other process and not followed here.
+    let done = unsafe { ReadProcessMemory(process, at.cast(), into, size, &raw mut got) };
+    (done != 0 && got == size).then_some(())
 }
