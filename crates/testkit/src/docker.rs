@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::context::TestContext;
 use crate::leftovers::wait_until;
 
 /// Names the engine; nothing is pulled by a test.
@@ -36,6 +37,28 @@ pub fn docker_host() -> Option<String> {
         );
     }
     host
+}
+
+impl TestContext {
+    /// What the `docker` program says of the engine at an address.
+    #[track_caller]
+    pub fn docker(&self, host: &str, args: &[&str]) -> String {
+        let all = ["-H", host].into_iter().chain(args.iter().copied());
+        let docker = self.program("docker".into(), all);
+        let output = docker.env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
+        output.assert_code(0);
+        output.stdout
+    }
+
+    /// The containers of this context's runs in the engine at an address.
+    #[track_caller]
+    pub fn containers(&self, host: &str) -> Vec<String> {
+        let format = "{{.ID}} {{.Label \"proctor.run\"}} {{.Command}}";
+        let listed = self.docker(host, &["ps", "--all", "--no-trunc", "--format", format]);
+        let own = self.root().as_str();
+        let lines = listed.lines().filter(|line| line.contains(own));
+        lines.map(str::to_owned).collect()
+    }
 }
 
 /// A Docker engine of a test's own, with the busybox image. Gone when dropped.

@@ -1,6 +1,7 @@
 //! The real podman that `scripts/podman` set up for all tests: storage with images, and a service on top of it.
 
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use crate::command::Program;
@@ -34,6 +35,33 @@ impl Podman {
         Some(Self {
             folder: folder?.into(),
         })
+    }
+
+    /// The same for tests in which no engine is named: not beside a Docker engine at the usual place, which would be
+    /// taken before it.
+    pub fn in_dockers_place() -> Option<Self> {
+        if UnixStream::connect("/var/run/docker.sock").is_err() {
+            return Self::find();
+        }
+        // Not a reason to fail: the line is only for those who look.
+        let line = "SKIPPED: a Docker engine listens at the usual place";
+        let _ = writeln!(std::io::stderr(), "{line}");
+        None
+    }
+
+    /// A user of this machine who has a podman too. Where the kernel lets users have none, the test says so.
+    pub fn user(&self) -> Option<String> {
+        let name = std::fs::read_to_string(self.folder.join("user"));
+        if name.is_err() {
+            // Not a reason to fail: `scripts/podman` has said why.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: users have no podman here");
+        }
+        Some(name.ok()?.trim().to_owned())
+    }
+
+    /// The address of its service.
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.socket().display())
     }
 
     /// The socket of its service.

@@ -102,20 +102,12 @@ impl Rig {
 
     /// The containers of this context's runs.
     fn containers(&self) -> Vec<String> {
-        let format = "{{.ID}} {{.Label \"proctor.run\"}} {{.Command}}";
-        let listed = self.docker(&["ps", "--all", "--no-trunc", "--format", format]);
-        let own = self.context.root().as_str();
-        let lines = listed.lines().filter(|line| line.contains(own));
-        lines.map(str::to_owned).collect()
+        self.context.containers(&self.host)
     }
 
     #[track_caller]
     fn docker(&self, args: &[&str]) -> String {
-        let all = ["-H", &self.host].into_iter().chain(args.iter().copied());
-        let docker = self.context.program("docker".into(), all);
-        let output = docker.env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
-        output.assert_code(0);
-        output.stdout
+        self.context.docker(&self.host, args)
     }
 
     /// No container, no process and no temporary folder is there.

@@ -7,7 +7,6 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
-use std::io::Write;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -27,20 +26,19 @@ struct Rig {
 impl Rig {
     /// None, with a line that says so, without podman.
     fn new() -> Option<Rig> {
-        let docker = std::os::unix::net::UnixStream::connect("/var/run/docker.sock");
-        if docker.is_ok() {
-            // Not a reason to fail: it would be taken before podman.
-            let line = "SKIPPED: a Docker engine listens at the usual place";
-            let _ = writeln!(std::io::stderr(), "{line}");
-            return None;
-        }
-        let podman = Podman::find()?;
+        let podman = Podman::in_dockers_place()?;
         let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
         Some(Rig { context, podman })
     }
 
     /// Runs an agent that is this script.
     fn run(&self, script: &str) -> Program {
+        self.write(script, &json!({}));
+        self.podman.on(self.context.proctor(["run", "suite.yaml"]))
+    }
+
+    /// Writes a suite of an agent that is this script, with what else it says.
+    fn write(&self, script: &str, more: &Value) {
         let root = self.context.root();
         let case = json!({
             "name": "greet", "description": "a greeting", "repo": self.context.repo().path(),
@@ -49,12 +47,13 @@ impl Rig {
         });
         self.context.testcase(&case.to_string());
         let agent = json!({"name": "agent", "type": "command", "config": {"command": ["sh", "-c", script]}});
-        let suite = json!({
+        let mut suite = json!({
             "agents": [agent], "tasks": [{"testcase": "cases/testcase.yaml"}],
             "sandbox": {"type": "docker", "image": BUSYBOX}, "network": "none",
         });
+        let members = suite.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
         fs_err::write(root.join("suite.yaml"), suite.to_string()).unwrap();
-        self.podman.on(self.context.proctor(["run", "suite.yaml"]))
     }
 
     fn trial(&self) -> Utf8PathBuf {
@@ -75,15 +74,7 @@ impl Rig {
 
     /// The containers of this context's runs.
     fn containers(&self) -> Vec<String> {
-        let host = format!("unix://{}", self.podman.socket().display());
-        let format = "{{.ID}} {{.Label \"proctor.run\"}}";
-        let args = ["-H", &host, "ps", "--all", "--format", format];
-        let docker = self.context.program("docker".into(), args);
-        let listed = docker.env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
-        let own = self.context.root().as_str();
-        let lines = listed.assert_code(0).stdout.lines();
-        let lines = lines.filter(|line| line.contains(own));
-        lines.map(str::to_owned).collect()
+        self.context.containers(&self.podman.host())
     }
 
     /// No container, no process and no temporary folder is there.
@@ -170,4 +161,72 @@ fn a_run_that_is_killed_takes_podman_along_and_is_swept_by_the_next() {
     rig.run("echo hello > greeting.txt").run().assert_code(0);
     rig.assert_passed_with_podman();
     assert_eq!(rig.containers(), Vec::<String>::new());
+}
+
+/// Everything of this test as a user who may do almost nothing, as people are on the nodes of a cluster.
+#[test]
+fn a_user_without_rights_has_trials_in_containers_too() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(user) = rig.podman.user() else {
+        return;
+    };
+    let root = rig.context.root();
+    // Where builds lie, a user may not be let in.
+    let own = root.join("bin/proctor");
+    fs_err::copy(rig.context.binary(), &own).unwrap();
+    rig.write("id -u; echo hello > greeting.txt", &json!({}));
+    let chown = ["-R", user.as_str(), root.as_str()];
+    let chown = rig.context.program("/bin/chown".into(), chown);
+    chown.run().assert_code(0);
+    let home = format!("~{user}");
+    let find = rig
+        .context
+        .program("/bin/bash".into(), ["-c", &format!("echo {home}")]);
+    let home = find.run().stdout.trim().to_owned();
+    let as_user = |args: &[&str]| {
+        let (reuid, regid) = (format!("--reuid={user}"), format!("--regid={user}"));
+        let who = [
+            reuid.as_str(),
+            regid.as_str(),
+            "--clear-groups",
+            own.as_str(),
+        ];
+        let all = who.into_iter().chain(args.iter().copied());
+        let program = rig.context.program("/usr/bin/setpriv".into(), all);
+        program
+            .env("HOME", &home)
+            .env("XDG_RUNTIME_DIR", root.join("tmp"))
+            .run()
+    };
+    as_user(&["run", "suite.yaml"]).assert_code(0);
+    rig.assert_passed_with_podman();
+    let printed = fs_err::read_to_string(rig.trial().join("artifacts/raw/stdout")).unwrap();
+    let me = rig
+        .context
+        .program("/usr/bin/id".into(), ["-u", &user])
+        .run();
+    assert_eq!(printed, me.stdout, "inside it is who it is outside");
+    let peak = &rig.record()["sandbox"]["peak_memory_bytes"];
+    assert!(
+        peak.is_null() || peak.as_u64() < Some(1_000_000_000),
+        "{peak} is not of this container"
+    );
+    rig.context.assert_nothing_left("");
+
+    // Control groups of the new kind bound what a user's containers take; on those of the old kind it is refused.
+    rig.write(
+        "echo hello > greeting.txt",
+        &json!({"limits": {"memory": "100m"}}),
+    );
+    let limited = as_user(&["run", "suite.yaml"]);
+    let record = rig.record();
+    if limited.code == Some(0) {
+        assert_eq!(record["sandbox"]["limits"]["memory_bytes"], 104_857_600);
+    } else {
+        limited.assert_code(3);
+        assert_eq!(record["outcome"], "sandbox", "{record:#}");
+        let error = record["errors"][0]["message"].as_str().unwrap();
+        assert!(error.contains("no say over control groups"), "{error}");
+    }
+    rig.context.assert_nothing_left("");
 }

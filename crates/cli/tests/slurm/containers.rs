@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use camino::Utf8Path;
-use proctor_testkit::{BUSYBOX, docker_host, wait_until};
+use proctor_testkit::{BUSYBOX, Podman, docker_host, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -11,21 +11,14 @@ use crate::support::{Rig, sleeper};
 
 fn in_containers(seconds: u32) -> Option<(Rig, String)> {
     let host = docker_host()?;
-    let more = json!({
-        "trials": 1, "sandbox": {"type": "docker", "image": BUSYBOX}, "network": "none",
-    });
-    Some((Rig::new(&sleeper(seconds), &more)?, host))
+    Some((rig(seconds, 1)?, host))
 }
 
-/// The containers of this rig's runs.
-fn containers(rig: &Rig, host: &str) -> Vec<String> {
-    let format = "{{.ID}} {{.Label \"proctor.run\"}}";
-    let args = ["-H", host, "ps", "--all", "--no-trunc", "--format", format];
-    let docker = rig.context.program("docker".into(), args);
-    let listed = docker.env("PATH", "/usr/local/bin:/usr/bin:/bin").run();
-    let own = rig.context.root().as_str();
-    let lines = listed.stdout.lines().filter(|line| line.contains(own));
-    lines.map(str::to_owned).collect()
+fn rig(seconds: u32, trials: u32) -> Option<Rig> {
+    let more = json!({
+        "trials": trials, "sandbox": {"type": "docker", "image": BUSYBOX}, "network": "none",
+    });
+    Rig::new(&sleeper(seconds), &more)
 }
 
 /// The process that has the first trial.
@@ -43,7 +36,7 @@ fn a_second_process_takes_no_container_from_the_first() {
     };
     let running = rig.run(&[]).env("DOCKER_HOST", &host).spawn();
     wait_until(Duration::from_mins(1), "a container is there", || {
-        !containers(&rig, &host).is_empty()
+        !rig.context.containers(&host).is_empty()
     });
     let spec = rig.latest().join("cluster/trials/0.json");
     let again = rig.context.proctor(["trial", "--spec", spec.as_str()]);
@@ -53,7 +46,7 @@ fn a_second_process_takes_no_container_from_the_first() {
     assert_eq!(records[&1]["outcome"], "completed", "{records:?}");
     let folder = rig.latest().join("trials/agent/task");
     assert_eq!(folder.read_dir_utf8().unwrap().count(), 1, "one attempt");
-    assert_eq!(containers(&rig, &host), Vec::<String>::new());
+    assert_eq!(rig.context.containers(&host), Vec::<String>::new());
 }
 
 #[test]
@@ -63,12 +56,29 @@ fn the_container_of_a_job_that_was_killed_is_gone_when_the_run_ends() {
     };
     let running = rig.run(&[]).env("DOCKER_HOST", &host).spawn();
     wait_until(Duration::from_mins(1), "a container is there", || {
-        !containers(&rig, &host).is_empty()
+        !rig.context.containers(&host).is_empty()
     });
-    let before = containers(&rig, &host);
+    let before = rig.context.containers(&host);
     kill_process(holder(&rig.latest()), Signal::KILL).unwrap();
     running.wait().assert_code(0);
     assert_eq!(rig.finished().len(), 1);
-    let after = containers(&rig, &host);
+    let after = rig.context.containers(&host);
     assert_eq!(after, Vec::<String>::new(), "before: {before:?}");
+}
+
+#[test]
+fn nodes_without_docker_start_podman_for_a_trial_and_end_it_with_the_trial() {
+    let Some(podman) = Podman::in_dockers_place() else {
+        return;
+    };
+    let Some(rig) = rig(1, 4) else { return };
+    podman.on(rig.run(&[])).run().assert_code(0);
+    let records = rig.finished();
+    assert_eq!(records.len(), 4);
+    for record in records.values() {
+        assert_eq!(record["outcome"], "completed", "{record:#}");
+        assert_eq!(record["sandbox"]["engine"]["name"], "podman", "{record:#}");
+    }
+    assert_eq!(rig.context.containers(&podman.host()), Vec::<String>::new());
+    rig.context.assert_nothing_left("");
 }
