@@ -320,6 +320,7 @@ fn kill(pid: &str) {
 }
 
 #[cfg(windows)]
+#[expect(clippy::disallowed_methods, reason = "it ends before the test does")]
 fn kill(pid: &str) {
     let mut taskkill = std::process::Command::new("taskkill");
     let done = taskkill.args(["/f", "/pid", pid]).status().unwrap();

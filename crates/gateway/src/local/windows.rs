@@ -45,7 +45,7 @@ impl Bound {
     /// Listens, in the runtime that this is called in.
     pub(crate) fn listen(self) -> io::Result<Listener> {
         Ok(Listener {
-            listener: TcpListener::from_std(self.listener)?,
+            port: TcpListener::from_std(self.listener)?,
             secret: self.secret,
             knocking: JoinSet::new(),
         })
@@ -55,7 +55,7 @@ impl Bound {
 /// Who waits for connections at a path.
 #[derive(Debug)]
 pub struct Listener {
-    listener: TcpListener,
+    port: TcpListener,
     secret: Secret,
     /// Connections that have not said the secret yet: nobody else waits for them.
     knocking: JoinSet<Option<TcpStream>>,
@@ -71,7 +71,7 @@ impl Listener {
     pub async fn accept(&mut self) -> io::Result<Stream> {
         loop {
             tokio::select! {
-                accepted = self.listener.accept() => {
+                accepted = self.port.accept() => {
                     self.knocking.spawn(check(accepted?.0, self.secret));
                 }
                 Some(checked) = self.knocking.join_next() => {
