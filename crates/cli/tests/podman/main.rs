@@ -184,10 +184,10 @@ fn a_user_without_rights_has_trials_in_containers_too() {
         .program("/bin/bash".into(), ["-c", &format!("echo {home}")]);
     let home = find.run().stdout.trim().to_owned();
     let as_user = |args: &[&str]| {
-        let (reuid, regid) = (format!("--reuid={user}"), format!("--regid={user}"));
+        let [user_id, group_id] = ["reuid", "regid"].map(|which| format!("--{which}={user}"));
         let who = [
-            reuid.as_str(),
-            regid.as_str(),
+            user_id.as_str(),
+            group_id.as_str(),
             "--clear-groups",
             own.as_str(),
         ];
