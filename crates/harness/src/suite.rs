@@ -492,7 +492,10 @@ impl Job<'_> {
             if turn.is_none() || self.cancel.is_cancelled() || self.stopped.has(&plan.name) {
                 return Ok(Done::NotRun);
             }
-            let seat = self.pool.seat().await;
+            let seat = tokio::select! {
+                seat = self.pool.seat() => seat,
+                () = self.cancel.cancelled() => return Ok(Done::NotRun),
+            };
             let attempted = self.attempt(number, plan, &seat, listener).await;
             drop(turn);
             let record = match attempted {

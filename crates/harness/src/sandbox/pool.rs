@@ -127,11 +127,13 @@ impl Pool {
     }
 }
 
-/// The living member with the fewest trials for what it has, and memory for one more.
+/// The living member with the fewest trials for what it has, and memory for one more. An engine that does nothing has
+/// room for one: if that is too much for it, its record says so, and nobody waits for ever.
 fn choose(capacities: &[Capacity], load: &[Load], needs: Option<u64>) -> Option<usize> {
     let has_room = |(capacity, load): &(&Capacity, &Load)| {
         let wanted = needs.map(|needs| needs.saturating_mul(load.trials + 1));
-        !load.is_dead && wanted.is_none_or(|wanted| wanted <= capacity.memory)
+        let fits = wanted.is_none_or(|wanted| wanted <= capacity.memory);
+        !load.is_dead && (fits || load.trials == 0)
     };
     let members = capacities.iter().zip(load).enumerate();
     let members = members.filter(|(_, member)| has_room(member));
@@ -205,5 +207,7 @@ mod tests {
             is_dead: true,
         };
         assert_eq!(choose([load(9), dead], None), Some(0));
+        assert_eq!(choose([load(0), load(0)], Some(100 * GIB)), Some(1));
+        assert_eq!(choose([load(1), load(1)], Some(100 * GIB)), None);
     }
 }
