@@ -13,6 +13,7 @@ pub(crate) const REMOVES_WHAT_IS_OPEN: bool = cfg!(unix);
 
 mod birth;
 pub(crate) mod engine;
+mod memory;
 pub(crate) mod pointer;
 mod retry;
 mod search;
@@ -20,6 +21,7 @@ mod shell;
 mod text;
 
 pub(crate) use birth::birth;
+pub(crate) use memory::oom_kills;
 pub(crate) use retry::{remove, rename};
 pub(crate) use search::{environment_name, find_program, is_same_name, variable};
 pub(crate) use shell::{Shell, shell};

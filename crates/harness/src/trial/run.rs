@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use proctor_process::{CaptureLimits, CapturePaths, Limits};
 
-use super::{Ran, Ready, Trial, chain, logs_folder, millis};
+use super::{Ran, Ready, SHELLS_SIGNAL, Trial, chain, logs_folder, millis};
 use crate::{
     agent::Cli,
     drive::{Drive, Driven},
@@ -11,10 +11,25 @@ use crate::{
     export::CONTEXT_FILE,
     models::{GatewayRecord, Models},
     outcome::{EndedBy, Ending, Outcome},
+    platform,
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
     store, tree,
 };
+
+/// The signal by which the kernel ends processes.
+const KILLED: i32 = 9;
+
+/// What the kernel did meanwhile among the processes that it counts with ours, those of a job. They may be of another
+/// trial: only an agent that was killed is taken for its victim.
+fn killed_since(before: u64, ending: &Ending) -> Option<Facts> {
+    let kills = platform::oom_kills()?.saturating_sub(before);
+    let was_killed = ending.signal == Some(KILLED) || ending.code == Some(SHELLS_SIGNAL + KILLED);
+    (kills > 0 && was_killed).then(|| Facts {
+        oom_kills: Some(kills),
+        ..Facts::default()
+    })
+}
 
 impl Trial<'_> {
     /// Run the agent to its end.
@@ -52,8 +67,14 @@ impl Trial<'_> {
             listener: self.context.listener,
             cancel: self.context.cancel,
         };
+        let kills = platform::oom_kills();
         match drive.run(ready.launch).await {
-            Ok(driven) => self.ran(driven, argv).await,
+            Ok(mut driven) => {
+                driven.facts = driven
+                    .facts
+                    .or_else(|| killed_since(kills?, &driven.ending));
+                self.ran(driven, argv).await
+            }
             Err(error) => {
                 let message = chain(&error);
                 self.not_run(Outcome::Sandbox, "SANDBOX_FAILED", message)
