@@ -74,10 +74,16 @@ impl Attempt<'_> {
                 claim.end(ended).map_err(failed)?;
                 Ok(Attempted::Ran(Box::new(record)))
             }
-            Ok(None) => Ok(Attempted::Lost),
+            Ok(None) | Err(TrialError::Lost) => Ok(Attempted::Lost),
             Err(error) => {
+                // A disk that is full or away for a while is nobody's fault: it can be tried again.
+                let ended = if error.is_usage() {
+                    Ended::Refused
+                } else {
+                    Ended::Interrupted
+                };
                 // What was wrong is told; that the claim could not be ended only makes others wait.
-                let _ = claim.end(Ended::Refused);
+                let _ = claim.end(ended);
                 Err(error)
             }
         }
@@ -91,7 +97,7 @@ impl Attempt<'_> {
         claim: &Claim,
     ) -> Result<Option<Record>, TrialError> {
         let cancel = context.cancel.child_token();
-        let cause = Cause::default();
+        let cause = Cause::of(claim);
         let context = trial::Context {
             cancel: &cancel,
             cause: &cause,
@@ -110,7 +116,7 @@ impl Attempt<'_> {
     }
 
     /// Show that we live; end the trial when it is another's, or when its time is over.
-    async fn watch(&self, claim: &Claim, cancel: &CancellationToken, cause: &Cause) {
+    async fn watch(&self, claim: &Claim, cancel: &CancellationToken, cause: &Cause<'_>) {
         loop {
             let left = self.until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Instant::now())
@@ -134,6 +140,16 @@ impl Attempt<'_> {
     }
 }
 
+/// The same as [`finished`], as the file server has it: shared file systems believe for a while what they saw of
+/// folders.
+pub(crate) fn finished_afresh(folder: &Utf8Path) -> Option<Record> {
+    for above in [folder.parent(), Some(folder)].into_iter().flatten() {
+        store::ask_again(above);
+    }
+    store::ask_again(&folder.join("artifacts"));
+    finished(folder)
+}
+
 /// The record of a trial that came to its end and was not interrupted.
 pub(crate) fn finished(folder: &Utf8Path) -> Option<Record> {
     let bytes = fs::read(folder.join("artifacts").join(store::RECORD_FILE)).ok()?;
@@ -148,19 +164,37 @@ pub(crate) fn settled(folder: &Utf8Path) -> Option<Record> {
     finished(folder).filter(|record| !record.outcome.is_infrastructure())
 }
 
+/// The name of an earlier attempt, from 1.
+fn aside(folder: &Utf8Path, attempt: usize) -> Utf8PathBuf {
+    Utf8PathBuf::from(format!("{folder}.attempt-{attempt}"))
+}
+
+/// The folders of all attempts at a trial, with its own.
+pub(crate) fn folders(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let earlier = (1..).map(|attempt| aside(folder, attempt));
+    let earlier = earlier.take_while(|path| path.exists());
+    earlier.chain([folder.to_owned()]).collect()
+}
+
 /// Every attempt is kept: an earlier one makes room under a name of its own.
 pub(crate) fn set_aside(folder: &Utf8Path) -> Result<(), StoreError> {
     if !folder.exists() {
         return Ok(());
     }
-    let mut attempt = 1;
-    let name = |attempt| Utf8PathBuf::from(format!("{folder}.attempt-{attempt}"));
-    while name(attempt).exists() {
-        attempt += 1;
-    }
-    let aside = name(attempt);
+    let aside = aside(folder, folders(folder).len());
     tree::rename(folder, &aside).map_err(|source| StoreError {
-        path: aside,
+        path: aside.clone(),
         source,
-    })
+    })?;
+    remove_private(&aside);
+    Ok(())
+}
+
+/// Remove what was there only while a trial ran: whoever ran it cannot any more, or finds it elsewhere.
+fn remove_private(folder: &Utf8Path) {
+    let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().starts_with(trial::PRIVATE)) {
+        // It takes room, and harms nobody.
+        let _ = tree::remove(entry.path());
+    }
 }

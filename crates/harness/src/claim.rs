@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::platform;
+use crate::{platform, store};
 
 /// How often a holder shows that it lives.
 pub const BEAT: Duration = Duration::from_secs(3);
@@ -194,6 +194,7 @@ impl Claims {
 
     /// The claim that counts; `None` when nobody ever made one.
     pub fn last(&self) -> Result<Option<Seen>> {
+        store::ask_again(self.folder());
         let mut last = None;
         for number in 1.. {
             match self.seen(number) {
@@ -311,6 +312,7 @@ impl Claim {
 
     /// Whether we still have the trial.
     pub fn standing(&self) -> Result<Standing> {
+        store::ask_again(self.claims.folder());
         match File::open(self.claims.path(self.number + 1)) {
             Ok(_) => Ok(Standing::Lost),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Standing::Ours),

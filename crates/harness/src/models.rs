@@ -329,6 +329,20 @@ impl Models {
     }
 }
 
+/// What the calls cost that a gateway wrote down in this folder, as far as that is known.
+pub(crate) fn spent_usd_in(artifacts: &Utf8Path) -> f64 {
+    #[derive(serde::Deserialize)]
+    struct Spent {
+        cost_nano_usd: Option<NanoUsd>,
+    }
+    let text = fs_err::read_to_string(artifacts.join(CALLS_FILE)).unwrap_or_default();
+    // A line may be cut off where a process was killed.
+    let calls = text.lines();
+    let calls = calls.filter_map(|line| serde_json::from_str::<Spent>(line).ok());
+    let known = calls.filter_map(|call| call.cost_nano_usd);
+    known.fold(NanoUsd::default(), NanoUsd::plus).0 as f64 / 1e9
+}
+
 /// What one trial may spend.
 fn limits(settings: &GatewaySettings) -> Limits {
     Limits {

@@ -12,15 +12,15 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    attempt::{Attempt, Attempted},
+    attempt::{Attempt, Attempted, folders},
     claim::{Claims, Holder},
     config::{
-        ConfigError, Execution, Executor, GatewayPlace, ResolvedSuite, SandboxKind, Settings,
-        load_kept_suite, network_named,
+        ConfigError, Execution, Executor, GatewayOverrides, GatewayPlace, ResolvedSuite,
+        SandboxKind, Settings, load_kept_suite, network_named,
     },
     event::{Listener, RunEvent},
     host::Host,
-    models::{HeadGateway, Models, Place},
+    models::{HeadGateway, Models, Place, spent_usd_in},
     plan::{Filter, NoMatch, SuitePlan, TrialPlan},
     runner::judges,
     sandbox::Sandbox,
@@ -254,7 +254,9 @@ impl TrialSpec {
                 head.models(settings, env, &label)
             }
             Some(GatewaySpec::Trial { slice_usd }) => {
-                settings.run_budget_usd = *slice_usd;
+                // Its part is for all attempts together.
+                let spent = spent_usd(Utf8Path::new(&self.folder));
+                settings.run_budget_usd = slice_usd.map(|slice| (slice - spent).max(0.0));
                 Models::at(&settings, env, Place::default())
                     .map(|models| models.known_as(GatewayPlace::Trial))
             }
@@ -277,6 +279,11 @@ impl TrialSpec {
         let suite = load_kept_suite(file, kept, &host.env, &settings);
         let mut suite = suite.map_err(SpecError::Config)?;
         self.select(&mut suite)?;
+        if self.gateway.is_some() {
+            // The command line may ask for one where the suite does not.
+            suite.execution.gateway.get_or_insert_default();
+        }
+        GatewayOverrides::default().apply(&mut suite.execution.gateway, &settings);
         let host = Host {
             env: suite.env.clone(),
             cwd: cwd.to_owned(),
@@ -326,6 +333,14 @@ impl TrialSpec {
         suite.execution.executor = Executor::Local;
         Ok(())
     }
+}
+
+/// What all attempts at the trial in this folder have spent so far.
+fn spent_usd(folder: &Utf8Path) -> f64 {
+    let attempts = folders(folder).into_iter();
+    attempts
+        .map(|folder| spent_usd_in(&folder.join("artifacts")))
+        .sum()
 }
 
 /// How much of a job's time a trial may use.

@@ -149,7 +149,11 @@ fn assert_whole(run: &Utf8Path) {
         for file in ["meta.json", "diff.patch"] {
             assert!(folder.join(file).exists(), "{folder} has no {file}");
         }
-        assert!(!folder.join(".trial").exists(), "{folder} is not tidy");
+        let names = folder.read_dir_utf8().expect("a trial's folder").flatten();
+        let private: Vec<_> = names
+            .filter(|entry| entry.file_name().starts_with(".trial"))
+            .collect();
+        assert!(private.is_empty(), "{folder} is not tidy: {private:?}");
     }
     for attempt in trial_folders(run).iter().filter(|path| is_attempt(path)) {
         if let Some((_, record)) = record_in(attempt) {

@@ -24,17 +24,19 @@ fn agents(context: &TestContext, seconds: u64) -> Value {
 
 /// The spec that a run left whose cluster takes nothing.
 fn spec(context: &TestContext, seconds: u64) -> Utf8PathBuf {
+    spec_with(context, seconds, &json!({"executor": SLURM}), &[])
+}
+
+/// The same with what else the suite and the command line say.
+fn spec_with(context: &TestContext, seconds: u64, more: &Value, args: &[&str]) -> Utf8PathBuf {
     for program in ["sbatch", "scontrol"] {
         let path = context.bin().join(program);
         fs_err::write(&path, "#!/bin/sh\necho closed >&2\nexit 1\n").unwrap();
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let path = suite(
-        context,
-        &agents(context, seconds),
-        &json!({"executor": SLURM}),
-    );
-    let output = context.proctor(["run", path.as_str()]).run();
+    let path = suite(context, &agents(context, seconds), more);
+    let all = ["run", path.as_str()].into_iter();
+    let output = context.proctor(all.chain(args.iter().copied())).run();
     output.assert_code(3);
     assert!(
         output.stderr.contains("sbatch failed: closed"),
@@ -98,6 +100,89 @@ fn a_trial_whose_process_died_is_taken_over_when_it_was_silent_for_long() {
     let aside = Utf8PathBuf::from(format!("{folder}.attempt-1"));
     let before = json_of(&aside.join("artifacts/record.json"));
     assert_eq!(before["status"], "interrupted", "the first attempt is kept");
+}
+
+/// Its node was cut off from the engine, which started the task again elsewhere: both have the folder before them.
+#[test]
+fn who_was_replaced_touches_nothing_of_the_one_in_its_place() {
+    let context = context();
+    let spec = spec(&context, 9);
+    let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
+    let started = |restarts: &str| {
+        let job = trial(&context, &spec).env("SLURM_ARRAY_JOB_ID", "7");
+        let job = job.env("SLURM_ARRAY_TASK_ID", "0");
+        job.env("SLURM_RESTART_COUNT", restarts).spawn()
+    };
+    let first = started("0");
+    wait_until(Duration::from_secs(30), "its agent works", || {
+        folder.join("artifacts/raw/stdout").exists()
+    });
+    let second = started("1");
+    let first = first.wait();
+    first.assert_code(4);
+    assert!(first.stdout.contains("took us for dead"), "{first:?}");
+    second.wait().assert_code(0);
+    let record = json_of(&folder.join("artifacts/record.json"));
+    assert_eq!(record["outcome"], "completed", "{record:#}");
+    assert_eq!(record["status"], "passed", "{record:#}");
+    assert!(folder.join("src-modified/new.txt").exists());
+    let aside = Utf8PathBuf::from(format!("{folder}.attempt-1"));
+    let names = |folder: &Utf8PathBuf| -> Vec<String> {
+        let entries = folder.read_dir_utf8().unwrap().flatten();
+        entries.map(|entry| entry.file_name().to_owned()).collect()
+    };
+    for folder in [&folder, &aside] {
+        let left = names(folder);
+        assert!(
+            !left.iter().any(|name| name.starts_with(".trial")),
+            "{left:?}"
+        );
+    }
+    let before = json_of(&aside.join("artifacts/record.json"));
+    assert_eq!(before["status"], "interrupted");
+}
+
+#[test]
+fn work_that_was_not_judged_in_time_is_kept_and_can_be_judged() {
+    let context = context();
+    let more = json!({"executor": {"type": SLURM, "time": "12s"}});
+    let path = suite(&context, &agents(&context, 0), &more);
+    let case = path.with_file_name("cases").join("one.json");
+    let mut slow = json_of(&case);
+    slow["evaluators"] =
+        json!([{"name": "command", "config": {"command": "test -e fast || sleep 60"}}]);
+    let spec = spec_with(&context, 0, &more, &[]);
+    fs_err::write(&case, slow.to_string()).unwrap();
+    fs_err::remove_dir_all(path.with_file_name("results")).unwrap();
+    let all = ["run", path.as_str()];
+    context.proctor(all).run().assert_code(3);
+    let done = trial(&context, &spec).run();
+    let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
+    let record = json_of(&folder.join("artifacts/record.json"));
+    assert_eq!(record["outcome"], "completed", "{record:#}");
+    assert_eq!(record["status"], "error", "{record:#}");
+    assert_eq!(record["score"], Value::Null, "nothing is said of the agent");
+    done.assert_code(3);
+    let again = trial(&context, &spec).run();
+    assert!(again.stdout.contains("has its record"), "{again:?}");
+}
+
+/// What the command line asks for holds on nodes as well, and what was spent before counts.
+#[test]
+fn a_budget_of_the_command_line_reaches_the_nodes_and_is_one_for_all_attempts() {
+    let context = context();
+    let more = json!({"executor": SLURM});
+    let spec = spec_with(&context, 0, &more, &["--max-cost", "2"]);
+    let gateway = &json_of(&spec)["gateway"];
+    assert_eq!(gateway, &json!({"place": "trial", "slice_usd": 1.0}));
+    let key = ("ANTHROPIC_API_KEY", "sk-test");
+    trial(&context, &spec)
+        .env(key.0, key.1)
+        .run()
+        .assert_code(0);
+    let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
+    let record = json_of(&folder.join("artifacts/record.json"));
+    assert_eq!(record["gateway"]["place"], "trial", "{record:#}");
 }
 
 #[test]

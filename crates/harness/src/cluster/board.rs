@@ -148,6 +148,11 @@ impl Board {
         }
     }
 
+    /// Whether the engine has, or had, a task of which more is to come.
+    pub fn has_tasks(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
     /// Whether nothing is left to do.
     pub fn is_done(&self) -> bool {
         self.left == 0
@@ -235,8 +240,9 @@ impl Board {
         let is_gone = matches!(trial.state, State::Gone(..));
         match look.record {
             Some(outcome) if !outcome.is_infrastructure() => return Step::Ended,
-            // Its task is about to end; another would find the claim taken.
-            Some(_) if !is_gone => return Step::Wait,
+            // Its task is about to end; another would find the claim taken. And what is seen may be what an earlier
+            // task came to.
+            Some(_) if !is_lost => return Step::Wait,
             Some(outcome) if is_hopeless(outcome) || trial.retries == self.retries => {
                 return Step::Ended;
             }
@@ -412,7 +418,12 @@ mod tests {
         assert_eq!(board.decide(0, seen, now), Step::Again);
         board.submitted(0, TASK);
         board.to_look_at(&BTreeMap::new(), now);
-        assert_eq!(board.decide(0, seen, now), Step::Ended);
+        assert_eq!(
+            board.decide(0, seen, now),
+            Step::Wait,
+            "the file system may show what the first task came to"
+        );
+        assert_eq!(board.decide(0, seen, now * 2), Step::Ended);
         let (mut board, now) = gone(1);
         let seen = look(Some(Outcome::Auth), Claimed::Nobody, Word::Gone);
         assert_eq!(board.decide(0, seen, now), Step::Ended);

@@ -6,25 +6,25 @@ use fs_err as fs;
 use jiff::Timestamp;
 
 use crate::{
+    attempt::finished_afresh,
     claim::{Claims, Ended, Evidence, Holder, Taken},
     outcome::Outcome,
-    plan::TrialPlan,
     score::Score,
     session::LogError,
     store::{self, Meta, Place, Record, StoreError},
-    trial::{self, first_record},
+    trial,
 };
 
 /// A trial that is dead.
 pub(super) struct Dead<'a> {
-    pub(super) plan: &'a TrialPlan,
-    pub(super) run_id: &'a str,
+    /// What its record would have begun with.
+    pub(super) first: &'a dyn Fn() -> Record,
     pub(super) folder: &'a Utf8Path,
     pub(super) claims: &'a Claims,
 }
 
 impl Dead<'_> {
-    /// Write down what it came to. Whoever might still live loses its claim.
+    /// Write down what it came to, unless that stands there. Whoever might still live loses its claim.
     pub(super) fn conclude(
         &self,
         who: &Holder,
@@ -40,11 +40,16 @@ impl Dead<'_> {
         let Taken::Ours(claim) = taken.map_err(failed)? else {
             unreachable!("with the engine's word every claim is free");
         };
+        // It may have come to its end all the same, a moment before.
+        if let Some(record) = finished_afresh(self.folder) {
+            claim.end(Ended::Recorded).map_err(failed)?;
+            return Ok(record);
+        }
         let artifacts = self.folder.join("artifacts");
         fs::create_dir_all(&artifacts).map_err(failed)?;
         let begun = fs::read(artifacts.join(store::RECORD_FILE)).ok();
         let begun = begun.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let mut record = begun.unwrap_or_else(|| first_record(self.plan, self.run_id));
+        let mut record = begun.unwrap_or_else(|| (self.first)());
         record.outcome = outcome;
         record.status = trial::status(outcome, &record.verdicts, false);
         record.score = Score::of(outcome, record.status, &record.verdicts);

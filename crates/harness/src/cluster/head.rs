@@ -20,18 +20,20 @@ use super::{
     slurm::{Shape, Slurm, SlurmError, word_in_log},
 };
 use crate::{
-    attempt::{finished, settled},
+    attempt::{finished, finished_afresh, settled},
     claim::{Claims, Holder, STALE},
-    config::{GatewayPlace, SandboxKind, SlurmSettings},
+    config::{GatewayPlace, SlurmSettings},
     event::{RunEvent, TrialName},
     host::Host,
     models::{HeadGateway, Models},
+    outcome::Outcome,
     plan::TrialPlan,
     runner::{CACHE, FailedStart, TrialSummary, summary},
     spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
-    store::{self, Record, RunDir, StoreError},
+    store::{self, Meta, Record, RunDir, StoreError},
     suite::{SNAPSHOT_FILE, SuiteError, SuiteListener, SuiteRun, TrialKey},
     task::Files,
+    trial::first_record,
     workspace::Bases,
 };
 
@@ -110,10 +112,14 @@ pub(crate) struct Head<'a> {
     board: Board,
     gateway: Option<(Models, HeadGateway)>,
     keys: BTreeMap<usize, VirtualKey>,
+    /// Keys of trials that need none any more.
+    used: Vec<VirtualKey>,
     begun: BTreeSet<usize>,
     /// Agents whose other trials are not run.
     stopped: BTreeSet<String>,
     last_job: Option<u64>,
+    /// The suite as it was when the run began.
+    kept: String,
     bases: Bases,
     clock: Instant,
     gathered: Gathered,
@@ -131,6 +137,8 @@ impl<'a> Head<'a> {
             let path = folder.join(part);
             fs::create_dir_all(&path).map_err(|source| StoreError { path, source })?;
         }
+        let kept = run_dir.path.join(SNAPSHOT_FILE);
+        let kept = fs::read_to_string(&kept).map_err(|source| StoreError { path: kept, source })?;
         let mut head = Head {
             run,
             run_dir,
@@ -145,9 +153,11 @@ impl<'a> Head<'a> {
             board: Board::new(run.plan.trials.len(), run.retries),
             gateway: None,
             keys: BTreeMap::new(),
+            used: Vec::new(),
             begun: BTreeSet::new(),
             stopped: BTreeSet::new(),
             last_job: None,
+            kept,
             bases: Bases::of_run(&run_dir.path),
             clock: Instant::now(),
             gathered: Gathered::default(),
@@ -198,13 +208,14 @@ impl<'a> Head<'a> {
 
     /// See what earlier heads left: records, and jobs that are still queued.
     async fn take_stock(&mut self) -> Result<(), SuiteError> {
-        let known = paths::tasks(&self.slurm.folder);
+        let mut known = paths::tasks(&self.slurm.folder);
         self.last_job = known.values().map(|task| task.job).max();
-        let queue = if known.is_empty() {
-            BTreeMap::new()
-        } else {
-            self.slurm.queue().await?
+        let queue = match self.slurm.queue().await {
+            // Nothing depends on it, and what is wrong shows when something is submitted.
+            Err(_) if known.is_empty() => BTreeMap::new(),
+            queue => queue?,
         };
+        self.note_jobs(&queue);
         let words = if known.is_empty() {
             BTreeMap::new()
         } else {
@@ -213,16 +224,31 @@ impl<'a> Head<'a> {
         for number in 0..self.run.plan.trials.len() {
             let folder = self.key(number).folder(&self.run_dir.path);
             if let Some(record) = settled(&folder) {
+                if !folder.join(store::META_FILE).exists() {
+                    // Its process was killed between the two.
+                    Meta::of(&record).write(&folder)?;
+                }
                 self.gathered.done.push(summary(&record, &folder));
                 self.board.over(number);
                 continue;
             }
             self.admit(number)?;
+            // What came to its end is run again for what that was, not for what its job was killed for then.
+            let is_queued = known.get(&number).is_some_and(|it| queue.contains_key(it));
+            if !is_queued && finished(&folder).is_some() {
+                known.remove(&number);
+            }
         }
         let folder = &self.slurm.folder;
         self.board
             .restore(&known, &queue, |task| word(folder, task, &words));
         Ok(())
+    }
+
+    /// Jobs that the engine has may be more than we know of: it may take one and not live to say so.
+    fn note_jobs(&mut self, queue: &BTreeMap<TaskId, Queued>) {
+        let last = queue.keys().map(|task| task.job).max();
+        self.last_job = self.last_job.max(last);
     }
 
     /// Let a trial in at the gateway of the head, if there is one.
@@ -242,7 +268,11 @@ impl<'a> Head<'a> {
         let settings = self.slurm.settings;
         let made = arrays(&waiting, |number| shape(&plans[number], settings), most);
         for array in made {
-            self.submit_array(&array).await?;
+            match self.submit_array(&array).await {
+                // A controller that is away for a while is asked again in the next round: what it has goes on.
+                Err(SuiteError::Slurm(_)) if self.board.has_tasks() => return Ok(()),
+                submitted => submitted?,
+            }
         }
         Ok(())
     }
@@ -267,10 +297,7 @@ impl<'a> Head<'a> {
             // It says the same: the plan is the one that the run began with.
             return Ok(());
         }
-        // Not synced: who submits it again writes it again.
-        let spec = self.spec(number, self.commit(number).await);
-        let bytes = serde_json::to_vec_pretty(&spec).expect("texts are JSON");
-        fs::write(&path, bytes).map_err(|source| StoreError { path, source })
+        store::write_part(&path, &self.spec(number, self.commit(number).await))
     }
 
     /// The commit that a trial starts from. A repo that cannot be read here is told of by the trial, in its record.
@@ -306,7 +333,8 @@ impl<'a> Head<'a> {
             suite: SuiteSpec {
                 file: crate::config::absolute(run.suite_file).into_string(),
                 kept: self.run_dir.path.join(SNAPSHOT_FILE).into_string(),
-                sha256: digest(run.suite_text),
+                // Of what is kept: the file itself may have been changed since the run began.
+                sha256: digest(&self.kept),
             },
             agent: key.agent,
             task: key.task,
@@ -314,7 +342,7 @@ impl<'a> Head<'a> {
             commit,
             trial: key.trial,
             cwd: run.host.cwd.to_string(),
-            sandbox: (run.execution.sandbox == SandboxKind::Docker).then_some(SandboxKind::Docker),
+            sandbox: Some(run.execution.sandbox),
             network: run.execution.network.as_ref().and_then(|network| {
                 let name = network.as_str();
                 crate::config::network_named(name).map(|_| name.to_owned())
@@ -334,6 +362,7 @@ impl<'a> Head<'a> {
         queue: &BTreeMap<TaskId, Queued>,
         listener: &SuiteListener<'_>,
     ) -> Result<(), SuiteError> {
+        self.note_jobs(queue);
         let now = self.clock.elapsed();
         let changed = self.board.to_look_at(queue, now);
         let is_any_lost = |(number, task): &(usize, Option<TaskId>)| {
@@ -355,6 +384,11 @@ impl<'a> Head<'a> {
         for agent in self.stopped.difference(&before) {
             self.stop(agent).await;
         }
+        if let Some((models, _)) = &self.gateway {
+            for key in self.used.drain(..) {
+                models.gateway().revoke(&key).await;
+            }
+        }
         Ok(())
     }
 
@@ -370,7 +404,10 @@ impl<'a> Head<'a> {
             key.folder(&self.run_dir.path),
             key.claims(&self.run_dir.path),
         );
-        let mut record = finished(&folder);
+        let mut record = match word {
+            None => finished(&folder),
+            Some(_) => finished_afresh(&folder),
+        };
         if self.begun.len() < self.run.plan.trials.len()
             && (record.is_some() || folder.exists())
             && self.begun.insert(number)
@@ -385,25 +422,34 @@ impl<'a> Head<'a> {
             word,
         };
         let mut step = self.board.decide(number, seen, now);
-        if let Step::Conclude(outcome, message) = step {
+        if let Step::Conclude(outcome, mut message) = step {
+            if outcome == Outcome::Sandbox {
+                // Jobs that fail before they have the trial leave no other trace.
+                let said = self.log_of(number);
+                if !said.is_empty() {
+                    message = format!("{message}; the last one said: {said}");
+                }
+            }
             let dead = Dead {
-                plan: &self.run.plan.trials[number],
-                run_id: &self.run_dir.id,
+                first: &|| first_record(&self.run.plan.trials[number], &self.run_dir.id),
                 folder: &folder,
                 claims: &claims,
             };
-            record = Some(dead.conclude(&self.who, outcome, message)?);
+            let concluded = dead.conclude(&self.who, outcome, message)?;
             let seen = Look {
-                record: Some(outcome),
+                record: Some(concluded.outcome),
                 ..seen
             };
+            record = Some(concluded);
             step = self.board.decide(number, seen, now);
+        }
+        if matches!(step, Step::Ended | Step::NotRun | Step::Refused) {
+            self.used.extend(self.keys.remove(&number));
         }
         match (step, record) {
             (Step::Ended, Some(record)) => {
                 listener(number, &RunEvent::TrialEnded(&record));
                 self.gathered.done.push(summary(&record, &folder));
-                self.keys.remove(&number);
                 return Ok(Some(record));
             }
             (Step::NotRun, _) if !self.stopped.contains(&key.agent) => {
@@ -426,12 +472,17 @@ impl<'a> Head<'a> {
         let _ = self.slurm.cancel_pending(&tasks).await;
     }
 
-    fn refused(&self, key: &TrialKey, number: usize) -> FailedStart {
+    /// What the last job of a trial said.
+    fn log_of(&self, number: usize) -> String {
         let task = paths::tasks(&self.slurm.folder).get(&number).copied();
         let log = task.map(|task| paths::log(&self.slurm.folder, task));
         let text = log.and_then(|log| fs::read_to_string(log).ok());
         let text = text.unwrap_or_default();
-        let text: String = text.trim().chars().take(LONGEST_LOG).collect();
+        text.trim().chars().take(LONGEST_LOG).collect()
+    }
+
+    fn refused(&self, key: &TrialKey, number: usize) -> FailedStart {
+        let text = self.log_of(number);
         let text = text.trim_start_matches("error: ");
         let mut parts = text.splitn(2, "\nhint: ");
         FailedStart {

@@ -1,6 +1,6 @@
 //! Where the files of a run on a cluster lie, and the list of its jobs.
 
-use std::{collections::BTreeMap, io::Write};
+use std::{collections::BTreeMap, io::Write, time::SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -84,24 +84,27 @@ pub(super) fn tasks(folder: &Utf8Path) -> BTreeMap<usize, TaskId> {
 
 /// Whether jobs of a run without a head are at work: their claims are fresh.
 pub(crate) fn has_living(run: &Utf8Path) -> bool {
-    run.join(FOLDER).is_dir() && any_fresh(&run.join("claims"))
+    let claims = run.join("claims");
+    // By the file server's clock, which made the claims' times.
+    let now = tempfile::tempfile_in(&claims).and_then(|file| file.metadata()?.modified());
+    run.join(FOLDER).is_dir() && any_fresh(&claims, now.unwrap_or_else(|_| SystemTime::now()))
 }
 
-fn any_fresh(folder: &Utf8Path) -> bool {
+fn any_fresh(folder: &Utf8Path, now: SystemTime) -> bool {
     let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
     let mut paths = entries.map(camino::Utf8DirEntry::into_path);
     paths.any(|path| {
         if path.is_dir() {
-            any_fresh(&path)
+            any_fresh(&path, now)
         } else {
-            is_fresh(&path)
+            is_fresh(&path, now)
         }
     })
 }
 
-fn is_fresh(claim: &Utf8Path) -> bool {
+fn is_fresh(claim: &Utf8Path, now: SystemTime) -> bool {
     let heard = claim.metadata().and_then(|about| about.modified());
-    let age = heard.map(|heard| heard.elapsed().unwrap_or_default());
+    let age = heard.map(|heard| now.duration_since(heard).unwrap_or_default());
     // The second line says that it was given up.
     age.is_ok_and(|age| age < STALE)
         && fs::read_to_string(claim).is_ok_and(|text| text.lines().count() < 2)

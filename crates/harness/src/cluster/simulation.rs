@@ -9,9 +9,12 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::board::{Board, Claimed, Look, Queued, Step, TaskId, Word, arrays};
+use super::{
+    board::{Board, Claimed, Look, Queued, Step, TaskId, Word, arrays},
+    coroner::Dead,
+};
 use crate::{
     attempt::{finished, set_aside, settled},
     claim::{BEAT, Claim, Claims, Ended, Evidence, Holder, JobName, STALE, Standing, Taken},
@@ -66,6 +69,7 @@ enum Event {
     Schedule,
     Beat(usize),
     Finish(usize),
+    Killed(usize),
     NodeFails(usize),
     Noticed(usize),
     NodeIsBack(usize),
@@ -175,6 +179,7 @@ impl World {
                 Event::Schedule => self.schedule(),
                 Event::Beat(process) => self.beat(process),
                 Event::Finish(process) => self.finish(process),
+                Event::Killed(process) => self.killed(process),
                 Event::NodeFails(node) => self.node_fails(node),
                 Event::Noticed(node) => self.noticed(node),
                 Event::NodeIsBack(node) => {
@@ -233,21 +238,19 @@ impl World {
             word,
         };
         let step = self.board.decide(trial, seen, self.now);
-        if let Step::Conclude(outcome, _) = step {
-            let who = Holder::here("head", None);
-            let claims = self.claims(trial);
-            let taken = claims.take(&who, Evidence::Engine, &|| Ok(at(self.now)));
-            let Ok(Taken::Ours(claim)) = taken else {
-                panic!("with the engine's word every claim is free");
+        if let Step::Conclude(outcome, message) = step {
+            let dead = Dead {
+                first: &|| serde_json::from_value(record_of(trial, outcome)).unwrap(),
+                folder: &self.folder(trial),
+                claims: &self.claims(trial),
             };
-            let artifacts = self.folder(trial).join("artifacts");
-            fs_err::create_dir_all(&artifacts).unwrap();
-            if settled(&self.folder(trial)).is_none() {
-                write_record(&Place::open(&artifacts).unwrap(), trial, outcome);
+            let who = Holder::here("head", None);
+            let concluded = dead.conclude(&who, outcome, message).unwrap().outcome;
+            if !concluded.is_infrastructure() {
+                self.settled_at.entry(trial).or_insert(self.now);
             }
-            claim.end(Ended::Recorded).unwrap();
             let seen = Look {
-                record: Some(outcome),
+                record: Some(concluded),
                 ..seen
             };
             self.board.decide(trial, seen, self.now);
@@ -268,13 +271,18 @@ impl World {
     /// Another head takes over, with nothing but what is on disk and in the queue.
     fn head_dies(&mut self) {
         self.board = Board::new(self.size.trials, RETRIES);
+        let (queue, words) = (self.queue(), self.words.clone());
+        let mut known = self.known.clone();
         for trial in 0..self.size.trials {
             if settled(&self.folder(trial)).is_some() {
                 self.board.over(trial);
             }
+            let is_queued = queue.contains_key(&known[&trial]);
+            if !is_queued && finished(&self.folder(trial)).is_some() {
+                known.remove(&trial);
+            }
         }
-        let (queue, words) = (self.queue(), self.words.clone());
-        self.board.restore(&self.known, &queue, |task| {
+        self.board.restore(&known, &queue, |task| {
             words.get(&task).copied().unwrap_or(Word::Gone)
         });
     }
@@ -333,6 +341,11 @@ impl World {
         );
         self.later(first, Event::Beat(number));
         self.later(whole, Event::Finish(number));
+        // Some take more time or memory than they asked for.
+        if self.dice.percent(1) {
+            let after = self.dice.millis(1_000, 45_000);
+            self.later(after, Event::Killed(number));
+        }
     }
 
     /// A task has come to its end, as the engine sees it.
@@ -369,11 +382,32 @@ impl World {
         }
     }
 
+    /// The engine kills a task for what it takes, and says so; a process that it cannot reach goes on.
+    fn killed(&mut self, number: usize) {
+        let process = &self.processes[number];
+        let task = process.task;
+        let is_its = self.running.get(&task.id) == Some(&number);
+        if !process.lives || !is_its || self.down.contains(&process.node) {
+            return;
+        }
+        let word = if self.dice.percent(50) {
+            Word::Timeout
+        } else {
+            Word::Memory
+        };
+        self.stop(number);
+        self.words.insert(task.id, word);
+    }
+
     fn finish(&mut self, number: usize) {
         if !self.processes[number].lives {
             return;
         }
         let trial = self.processes[number].task.trial;
+        let claim = self.processes[number].claim.as_ref().unwrap();
+        if claim.standing().unwrap() == Standing::Lost {
+            return self.stop(number);
+        }
         // A provider has its limits.
         let outcome = if self.dice.percent(4) {
             Outcome::RateLimit
@@ -433,20 +467,24 @@ impl World {
 }
 
 fn write_record(place: &Place, trial: usize, outcome: Outcome) {
+    let record = record_of(trial, outcome);
+    place.write_json(RECORD_FILE, &record).unwrap();
+}
+
+fn record_of(trial: usize, outcome: Outcome) -> Value {
     let status = if outcome.is_infrastructure() {
         "error"
     } else {
         "passed"
     };
-    let record = json!({
+    json!({
         "version": "1.0.0", "run_id": "r", "trial": trial, "outcome": outcome, "status": status,
         "agent": {"name": "a", "type": "null", "adapter_version": "0"},
         "task": {"name": "t", "config_file": "", "config_hash": "", "repo": ""},
         "started_at": "", "completed_at": "", "counts": crate::session::Counts::default(),
         "verdicts": [], "errors": [], "notes": [],
         "host": {"os": "", "arch": "", "cpus": 1}, "proctor_version": "0",
-    });
-    place.write_json(RECORD_FILE, &record).unwrap();
+    })
 }
 
 /// Run the model with this seed, and check what it left.

@@ -211,7 +211,9 @@ impl Slurm<'_> {
     fn env(&self) -> BTreeMap<OsString, OsString> {
         let keeps_keys = self.settings.gateway == GatewayPlace::Head;
         let is_meant = |name: &str| {
-            let is_slurms = name.starts_with("SBATCH_") || name.starts_with("SLURM_JOB");
+            // Settings by which a user's own commands show or cancel only some jobs.
+            let of_commands = ["SBATCH_", "SQUEUE_", "SCANCEL_", "SLURM_JOB"];
+            let is_slurms = of_commands.iter().any(|start| name.starts_with(start));
             !(is_slurms || keeps_keys && models::is_provider_key(name))
         };
         let ours = self.host.env.iter().filter(|(name, _)| is_meant(name));
@@ -243,9 +245,12 @@ pub fn indices(text: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let parts = text.split('%').next().unwrap_or_default();
     for part in parts.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse()) {
-            found.extend(first..=last);
+        // `2-18:4` goes in steps.
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let bounds = (first.trim().parse::<u32>(), last.trim().parse());
+        if let ((Ok(first), Ok(last)), Ok(step @ 1..)) = (bounds, step.trim().parse()) {
+            found.extend((first..=last).step_by(step));
         }
     }
     found
@@ -296,7 +301,7 @@ pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
     let slurms = text.lines().filter(|line| line.starts_with("slurmstepd"));
     let mut word = None;
     for line in slurms {
-        if line.contains("memory limit") || line.contains("oom") || line.contains("out of memory") {
+        if is_about_memory(line) {
             return Some(Word::Memory);
         }
         if line.contains("due to time limit") {
@@ -304,6 +309,18 @@ pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
         }
     }
     word
+}
+
+/// Whether it says that memory was short. Not any `oom`: nodes have names.
+fn is_about_memory(line: &str) -> bool {
+    let words = [
+        "memory limit",
+        "out of memory",
+        "oom-kill",
+        "oom_kill",
+        "oom kill",
+    ];
+    words.iter().any(|word| line.contains(word))
 }
 
 #[cfg(test)]
@@ -321,6 +338,24 @@ mod tests {
             assert_eq!(expression(&list), expect);
             assert_eq!(indices(&format!("{expect}%8")), list);
         }
+    }
+
+    #[test]
+    fn steps_are_read() {
+        assert_eq!(indices("2-8:3,11%2"), BTreeSet::from([2, 5, 8, 11]));
+        assert_eq!(indices("0-4:0"), BTreeSet::new());
+    }
+
+    #[test]
+    fn the_name_of_a_node_is_no_want_of_memory() {
+        let line = "slurmstepd: error: *** job 7 on classroom07 cancelled at 12:00 ***";
+        assert!(!is_about_memory(line));
+        assert!(is_about_memory(
+            "slurmstepd: error: detected 1 oom_kill event"
+        ));
+        assert!(is_about_memory(
+            "slurmstepd: error: detected 1 oom-kill event(s)"
+        ));
     }
 
     #[test]

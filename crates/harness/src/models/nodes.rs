@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Models, PROVIDERS, Place};
 use crate::{
+    agents::ADAPTERS,
     config::{GatewayPlace, GatewaySettings},
     host::Host,
     platform,
@@ -37,11 +38,15 @@ pub(crate) struct HeadGateway {
     providers: Vec<String>,
 }
 
-/// Whether a variable holds a provider's key.
+/// Whether a variable holds a provider's key: one that the gateway uses, or one that an agent would.
 pub(crate) fn is_provider_key(name: &str) -> bool {
     let keys = PROVIDERS.iter().flat_map(|known| known.keys);
     let mut keys = keys.map(|(key, _)| *key);
-    keys.any(|key| key == name)
+    let clis = ADAPTERS.iter().filter_map(|adapter| adapter.cli());
+    let mut of_agents = clis.flat_map(|cli| cli.credential_env);
+    // Among those are addresses too, which nodes may know.
+    let is_secret = name.ends_with("KEY") || name.ends_with("TOKEN");
+    keys.any(|key| key == name) || is_secret && of_agents.any(|key| *key == name)
 }
 
 impl HeadGateway {

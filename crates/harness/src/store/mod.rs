@@ -200,6 +200,12 @@ pub fn is_locked(folder: &Utf8Path) -> bool {
     !File::open(folder.join(LOCK_FILE)).is_ok_and(|file| file.try_lock_shared().is_ok())
 }
 
+/// Have a shared file system ask its server about a folder, instead of believing for a while what it saw there:
+/// opening is when it does. A folder that is not there says so to whoever looks into it.
+pub(crate) fn ask_again(folder: &Utf8Path) {
+    let _ = File::open(folder);
+}
+
 /// Write a JSON file whole or not at all.
 pub fn write_json(path: &Utf8Path, value: &impl Serialize) -> Result<(), StoreError> {
     let bytes = json(path, value)?;

@@ -57,6 +57,9 @@ pub enum TrialError {
     /// The run's folder cannot be made. Nothing was run.
     #[error(transparent)]
     Folder(StoreError),
+    /// Another process took us for dead and has the trial now: nothing more is written.
+    #[error("another process has the trial now")]
+    Lost,
     /// What the trial came to cannot be written down.
     #[error("the result of the trial could not be written")]
     Store(#[from] StoreError),
@@ -87,7 +90,10 @@ impl TrialError {
     /// Whether the input is to blame, and nothing was run.
     pub fn is_usage(&self) -> bool {
         match self {
-            TrialError::Store(_) | TrialError::Sandbox(_) | TrialError::Gateway(_) => false,
+            TrialError::Store(_)
+            | TrialError::Sandbox(_)
+            | TrialError::Gateway(_)
+            | TrialError::Lost => false,
             TrialError::Folder(error) => !error.is_full(),
             _ => true,
         }

@@ -45,7 +45,12 @@ impl Trial<'_> {
                     evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
                 }
                 _ if self.context.cancel.is_cancelled() => {
-                    evaluator.skipped("not judged: the run was interrupted")
+                    let why = if self.context.cause.is_final() {
+                        "the time of its job was over; `proctor rescore` judges it"
+                    } else {
+                        "the run was interrupted"
+                    };
+                    evaluator.skipped(&format!("not judged: {why}"))
                 }
                 (Some(workspace), Some(change), Some(Ok(area))) => {
                     let judging = Judging {

@@ -30,6 +30,7 @@ use crate::{
     agent::{Adapter, Agent, Installed, Launch},
     area::Area,
     causes::chain,
+    claim::{Claim, Standing},
     event::{Listener, Phase, RunEvent, TrialName},
     host::Host,
     log::{Account, Contender, LogWriter, Times},
@@ -57,6 +58,9 @@ const SHELLS_SIGNAL: i32 = 128;
 /// Whoever signals all processes of a job comes to us within this time.
 const OUR_TURN: Duration = Duration::from_millis(500);
 
+/// What the folders in a trial's folder begin with that are there only while it runs.
+pub(crate) const PRIVATE: &str = ".trial";
+
 /// What a trial needs to know of its run.
 pub struct Context<'a> {
     /// The machine.
@@ -82,26 +86,48 @@ pub struct Context<'a> {
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
     /// Why it is cancelled, when that is not somebody's wish.
-    pub cause: &'a Cause,
+    pub cause: &'a Cause<'a>,
 }
 
-/// Why a trial is cancelled, when nobody wished it: what it came to is that.
+/// Why a trial is cancelled, when nobody wished it.
 #[derive(Debug, Default)]
-pub struct Cause(OnceLock<Outcome>);
+pub struct Cause<'a> {
+    outcome: OnceLock<Outcome>,
+    claim: Option<&'a Claim>,
+}
 
-impl Cause {
-    /// Say why, before cancelling.
+impl<'a> Cause<'a> {
+    /// That of a trial which others may take from us.
+    pub fn of(claim: &'a Claim) -> Cause<'a> {
+        Cause {
+            outcome: OnceLock::new(),
+            claim: Some(claim),
+        }
+    }
+
+    /// Say what it comes to, before cancelling.
     pub fn set(&self, outcome: Outcome) {
         // The first reason is the one that counts.
-        let _ = self.0.set(outcome);
+        let _ = self.outcome.set(outcome);
     }
 
     /// What an interrupted trial came to.
-    fn of(&self, outcome: Outcome) -> Outcome {
-        match (outcome, self.0.get()) {
+    fn instead(&self, outcome: Outcome) -> Outcome {
+        match (outcome, self.outcome.get()) {
             (Outcome::Interrupted, Some(cause)) => *cause,
             _ => outcome,
         }
+    }
+
+    /// Whether another has the trial: its folder has our name and is not ours any more.
+    fn is_lost(&self) -> bool {
+        let standing = self.claim.map(Claim::standing);
+        matches!(standing, Some(Ok(Standing::Lost)))
+    }
+
+    /// Whether it is cancelled for good, and nobody will run it again for that.
+    fn is_final(&self) -> bool {
+        self.outcome.get().is_some()
     }
 }
 
@@ -124,10 +150,18 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
     if was_killed_with_us(&ran, context.cancel).await {
         ran.conclusion.outcome = Outcome::Interrupted;
     }
-    ran.conclusion.outcome = context.cause.of(ran.conclusion.outcome);
+    ran.conclusion.outcome = context.cause.instead(ran.conclusion.outcome);
+    // From here on files are written by their paths, which are another's if the trial is.
+    if context.cause.is_lost() {
+        trial.leave().await;
+        return Err(TrialError::Lost);
+    }
     trial.conclude(&ran);
     trial.judge(&ran).await;
     trial.leave().await;
+    if context.cause.is_lost() {
+        return Err(TrialError::Lost);
+    }
     trial.end(&ran).await
 }
 
@@ -231,7 +265,10 @@ impl<'a> Trial<'a> {
             trial: plan.number,
         }));
         let artifacts = context.folder.join("artifacts");
-        let private = context.folder.join(".trial");
+        // Under a name that nobody else's has: it is removed by its path, at the end.
+        let private = context
+            .folder
+            .join(format!("{PRIVATE}-{}", uuid::Uuid::now_v7().simple()));
         for folder in [&private, &artifacts] {
             fs::create_dir_all(folder).map_err(|source| StoreError {
                 path: folder.clone(),
@@ -339,17 +376,15 @@ impl<'a> Trial<'a> {
     async fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
-                self.context.cause.of(Outcome::Interrupted)
+                self.context.cause.instead(Outcome::Interrupted)
             }
             other => other,
         };
+        // What was done and only not judged in time is kept, and can be judged later.
+        let is_cancelled = self.context.cancel.is_cancelled() && !self.context.cause.is_final();
         let record = &mut self.record;
         record.outcome = outcome;
-        record.status = status(
-            outcome,
-            &record.verdicts,
-            self.context.cancel.is_cancelled(),
-        );
+        record.status = status(outcome, &record.verdicts, is_cancelled);
         record.score = Score::of(outcome, record.status, &record.verdicts);
         let exit_code = self.account(ran).execution.exit_code;
         let kept = self.keep_workspace();
