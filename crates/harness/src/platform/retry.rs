@@ -1,11 +1,12 @@
 //! Removing and renaming where somebody may hold a file for a moment: a virus scanner, an indexer, or a process
 //! that is just dying. Only Windows minds.
 
-use std::io::{ErrorKind, Result};
+use std::fmt::Display;
+// Not `fs_err`: its errors hide the number by which a held file is known.
+use std::fs;
+use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::time::Duration;
-
-use fs_err as fs;
 
 use super::sys;
 
@@ -19,19 +20,28 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
     };
-    match done(fs::remove_dir_all(path)) {
+    let removed = match done(fs::remove_dir_all(path)) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             sys::make_removable(path)?;
             patiently(|| done(fs::remove_dir_all(path)))
         }
         Err(error) if sys::is_held(&error) => patiently(|| done(fs::remove_dir_all(path))),
         other => other,
-    }
+    };
+    removed.map_err(|error| about(path.display(), &error))
 }
 
 /// Move within a file system; what has the new name is replaced, if it is a file.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
-    patiently(|| fs::rename(from, to))
+    patiently(|| fs::rename(from, to)).map_err(|error| {
+        let both = format!("{} to {}", from.display(), to.display());
+        about(both, &error)
+    })
+}
+
+/// The error with the path that it is about.
+fn about(path: impl Display, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{path}: {error}"))
 }
 
 /// Try again while somebody else holds what it is about.
