@@ -24,18 +24,84 @@ pub(super) fn target(path: &Path, env: &Variables, cwd: &Path) -> Option<Target>
     }
     let text = std::fs::read_to_string(path).ok()?;
     let folder = path.parent()?;
-    let starts: Vec<Vec<String>> = text.lines().filter_map(start).collect();
-    // Two lines: one for the interpreter beside the shim, one for that of `PATH`.
-    starts
+    starts(&text)?
         .iter()
         .find_map(|words| resolve(words, &text, folder, env, cwd))
 }
 
+/// The words of the lines that start something; `None` if any other line does more than to find out what to start.
+fn starts(text: &str) -> Option<Vec<Vec<String>>> {
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| line.trim_start_matches(['@', ' ', '\t']).trim_end())
+        .collect();
+    let passes_on = |line: &&str| line.ends_with("%*");
+    if !lines.iter().all(|line| passes_on(line) || is_known(line)) {
+        return None;
+    }
+    // One line, or one for the interpreter beside the shim, else one for that of `PATH`.
+    let places: Vec<usize> = (0..lines.len())
+        .filter(|place| passes_on(&lines[*place]))
+        .collect();
+    let is_either = match places[..] {
+        [_] => true,
+        [first, second] => lines[first..second]
+            .iter()
+            .any(|line| line.eq_ignore_ascii_case(ELSE)),
+        _ => false,
+    };
+    if !is_either {
+        return None;
+    }
+    places
+        .into_iter()
+        .map(|place| start(lines[place]))
+        .collect()
+}
+
+const ELSE: &str = ") else (";
+
+/// What npm writes besides, in any case.
+const KNOWN: [&str; 11] = [
+    "",
+    "echo off",
+    "goto start",
+    ":find_dp0",
+    "set dp0=%~dp0",
+    "exit /b",
+    ":start",
+    "setlocal",
+    "call :find_dp0",
+    ")",
+    "set pathext=%pathext:;.js;=;%",
+];
+
+/// What npm writes before a command, so that its end is also that of the script.
+const LAST: &str = "endlocal & goto #_undefined_# 2>nul || title %comspec% & ";
+
+/// Whether npm writes such a line, which starts nothing.
+fn is_known(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    let is_within = |before: &str, after: &str| {
+        let inner = line
+            .strip_prefix(before)
+            .and_then(|line| line.strip_suffix(after));
+        inner.is_some_and(|inner| !inner.contains('"'))
+    };
+    KNOWN.contains(&&line[..])
+        || line == ELSE
+        || is_within(r#"if exist "%dp0%\"#, r#"" ("#)
+        || is_within(r#"if exist "%~dp0\"#, r#"" ("#)
+        || is_within(r#"set "_prog="#, r#"""#)
+}
+
 /// The words of a line that passes all arguments on, without them.
 fn start(line: &str) -> Option<Vec<String>> {
-    let line = line.trim().strip_suffix("%*")?;
-    let command = line.rsplit('&').next()?.trim().trim_start_matches('@');
-    words(command)
+    let line = line.strip_suffix("%*")?;
+    match line.split_at_checked(LAST.len()) {
+        Some((before, command)) if before.eq_ignore_ascii_case(LAST) => words(command),
+        _ => words(line),
+    }
 }
 
 /// The words of a command; `None` if a shell has more to do than to split it.
@@ -47,7 +113,7 @@ fn words(command: &str) -> Option<Vec<String>> {
             Some(quoted) => quoted.split_once('"')?,
             None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
         };
-        if word.contains(['^', '|', '<', '>', '(', ')', '"']) || word.is_empty() {
+        if word.contains(['^', '&', '|', '<', '>', '(', ')', '"']) || word.is_empty() {
             return None;
         }
         words.push(word.to_owned());
@@ -76,6 +142,11 @@ fn resolve(
     };
     // An interpreter that is a script itself would need the shell after all.
     let extension = program.extension()?.to_str()?.to_ascii_lowercase();
+    // Shells do not take arguments as other programs do.
+    let stem = program.file_stem()?.to_str()?.to_ascii_lowercase();
+    if ["cmd", "powershell", "pwsh"].contains(&&stem[..]) {
+        return None;
+    }
     let args: Option<Vec<OsString>> = args.iter().map(|word| expanded(word, folder)).collect();
     (extension == "exe").then_some(Target {
         program,
@@ -157,6 +228,11 @@ endLocal & goto #_undefined_# 2>NUL || title %COMSPEC% & "%dp0%\node_modules\too
                 r"node_modules\tool\cli.js",
                 r"node_modules\tool\tool.exe",
                 r"bin\node.exe",
+                r"bin\python.exe",
+                r"bin\cmd.exe",
+                r"bin\PowerShell.exe",
+                "activate.bat",
+                "real.bat",
             ] {
                 fs::write(folder.path().join(file), "").unwrap();
             }
@@ -195,6 +271,9 @@ endLocal & goto #_undefined_# 2>NUL || title %COMSPEC% & "%dp0%\node_modules\too
         fs::write(folder.0.path().join("node.exe"), "").unwrap();
         assert_eq!(folder.target(), Some(("node.exe".into(), vec![script])));
 
+        let short = Folder::new("@python one %*\r\n").target();
+        assert_eq!(short, Some((r"bin\python.exe".into(), vec!["one".into()])));
+
         let native = Folder::new(NATIVE).target();
         assert_eq!(native, Some((r"node_modules\tool\tool.exe".into(), vec![])));
     }
@@ -209,6 +288,19 @@ endLocal & goto #_undefined_# 2>NUL || title %COMSPEC% & "%dp0%\node_modules\too
             "@node \"%~dp0\\%1.js\" %*\r\n",
             "@node x > log.txt %*\r\n",
             "",
+            // More than a start, which would be lost.
+            "@echo off\r\ncall activate.bat\r\nset MODE=x\r\npython %*\r\n",
+            "@echo off\r\ncall \"%~dp0\\activate.bat\"\r\npython %*\r\n",
+            "@set MODE=x\r\n@python %*\r\n",
+            "@set MODE=x & python %*\r\n",
+            "@if exist \"%~dp0\\activate.bat\" call \"%~dp0\\activate.bat\"\r\n@python %*\r\n",
+            "@set \"_prog=node\" & set \"MODE=x\"\r\n@python %*\r\n",
+            "@python one %*\r\n@python two %*\r\n",
+            "@python %*\r\n@exit /b %ERRORLEVEL%\r\n",
+            // Shells, which take their arguments in other ways.
+            "@cmd /c \"%~dp0\\real.bat\" %*\r\n",
+            "@CMD.EXE /c \"%~dp0\\real.bat\" %*\r\n",
+            "@powershell -File x.ps1 %*\r\n",
         ] {
             assert_eq!(Folder::new(script).target(), None, "{script}");
         }

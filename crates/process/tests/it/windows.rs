@@ -70,6 +70,13 @@ fn shown(arguments: &[&str]) -> String {
     lines.concat()
 }
 
+/// Wine's `cmd.exe` expands variables in what `%*` stands for, which that of Windows does not: no percent sign gets
+/// through a script there, however it is written. All else passes on both.
+fn passes_through_shell(argument: &&str) -> bool {
+    let is_wine = std::env::vars_os().any(|(name, _)| name.to_string_lossy().starts_with("WINE"));
+    !(is_wine && argument.contains('%'))
+}
+
 #[tokio::test]
 async fn exit_codes_have_32_bits_and_those_of_crashes_have_words() {
     for (code, words) in [
@@ -122,10 +129,11 @@ async fn a_script_that_is_no_shim_gets_its_arguments_through_the_shell_as_they_a
         "tool.cmd",
         "@echo off\n\"%~dp0player.exe\" play \"arguments; exit 9\" %*\nexit /b %ERRORLEVEL%\n",
     );
-    let run = run(bin.command("tool.cmd", &NASTY)).await;
+    let args: Vec<&str> = NASTY.into_iter().filter(passes_through_shell).collect();
+    let run = run(bin.command("tool.cmd", &args)).await;
     assert_eq!(
         run.text(),
-        shown(&NASTY),
+        shown(&args),
         "{}",
         String::from_utf8_lossy(&run.stderr)
     );
