@@ -15,12 +15,7 @@ use super::{
         Root, Tmpfs,
     },
 };
-use crate::{
-    config::ResourceLimits,
-    host::Host,
-    platform::{self, Shell},
-    tree,
-};
+use crate::{config::ResourceLimits, host::Host, platform, tree};
 
 /// Where commands run.
 pub enum Room {
@@ -197,7 +192,9 @@ pub enum StartError {
     #[error(transparent)]
     Container(#[from] EngineError),
     /// It is a shell script, and there is no shell.
-    #[error("a shell script needs `sh`, which is not on PATH: Git for Windows brings one along")]
+    #[error(
+        "a shell script needs `sh`, which is neither on PATH nor beside git: Git for Windows brings one along"
+    )]
     NoShell,
 }
 
@@ -296,15 +293,22 @@ impl Room {
     pub async fn start(&self, command: Command, host: &Host) -> Result<Running, StartError> {
         match self {
             Room::Local => {
-                if command.program == "sh" && platform::shell(host) != Shell::Sh {
-                    return Err(StartError::NoShell);
-                }
+                let command = with_shell(command, host)?;
                 let process = Process::spawn(command, &host.supervisor).await?;
                 Ok(Running::Local(Box::new(process)))
             }
             Room::Docker(room) => Ok(room.start(command, room.user.clone()).await?),
         }
     }
+}
+
+/// The command with the `sh` of this machine, which need not be on PATH on Windows.
+fn with_shell(mut command: Command, host: &Host) -> Result<Command, StartError> {
+    if cfg!(windows) && command.program == "sh" {
+        let sh = platform::sh(host).ok_or(StartError::NoShell)?;
+        command.program = sh.into_string().into();
+    }
+    Ok(command)
 }
 
 /// The environment of a container's commands.
