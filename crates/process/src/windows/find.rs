@@ -55,7 +55,9 @@ fn folders(name: &Path, env: &Variables, cwd: &Path) -> Vec<PathBuf> {
         return vec![cwd.to_owned()];
     }
     match env.get("PATH") {
+        // An empty entry would be the working directory, which the agent has a say in.
         Some(path) => std::env::split_paths(path)
+            .filter(|folder| !folder.as_os_str().is_empty())
             .map(|folder| cwd.join(folder))
             .collect(),
         None => system_folder().into_iter().collect(),
@@ -186,6 +188,25 @@ mod tests {
         ));
         let whole = bin.join("tool");
         assert!(find(whole.to_str().unwrap()).unwrap().is_file());
+    }
+
+    #[test]
+    fn an_empty_entry_of_path_is_not_the_working_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        for at in [folder.path(), &bin] {
+            std::fs::write(at.join("tool.exe"), "").unwrap();
+        }
+        std::fs::write(folder.path().join("planted.exe"), "").unwrap();
+        let path = format!(";{};;", bin.display());
+        let env = Variables::new([("PATH".into(), path.into())]);
+        let find = |name: &str| find(OsStr::new(name), &env, folder.path());
+        assert_eq!(find("tool").unwrap(), bin.join("tool.exe"));
+        assert!(matches!(
+            find("planted"),
+            Err(Error::ProgramNotFound { .. })
+        ));
     }
 
     #[test]
