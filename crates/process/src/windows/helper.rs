@@ -12,7 +12,7 @@ use super::environment::Variables;
 use super::handle::{exit_code, wait_any};
 use super::job::Job;
 use super::launch::Launch;
-use super::pipe::{self, Direction};
+use super::pipe::{self, Direction, Reader};
 use super::spawn::{Console, Spawned, spawn};
 use super::status;
 use crate::quick::{Environment, QuickCommand, Sink, Source};
@@ -33,8 +33,8 @@ enum Ended {
 /// What a helper is fed through and heard on, as far as nobody else is at the other end.
 pub(crate) struct Streams {
     pub(crate) stdin: Option<(NamedPipeServer, Vec<u8>)>,
-    pub(crate) stdout: Option<NamedPipeServer>,
-    pub(crate) stderr: Option<NamedPipeServer>,
+    pub(crate) stdout: Option<Reader>,
+    pub(crate) stderr: Option<Reader>,
 }
 
 impl Helper {
@@ -123,14 +123,14 @@ fn open(stdin: Source, stdout: Sink) -> io::Result<(Streams, [OwnedHandle; 3])> 
         Sink::Pipe(writer) => (None, writer.into()),
         Sink::Collect => {
             let (ours, theirs) = pipe::open(Direction::FromProcess)?;
-            (Some(ours), theirs)
+            (Some(Reader::new(ours)), theirs)
         }
     };
     let (errors, their_stderr) = pipe::open(Direction::FromProcess)?;
     let streams = Streams {
         stdin: input,
         stdout: output,
-        stderr: Some(errors),
+        stderr: Some(Reader::new(errors)),
     };
     Ok((streams, [their_stdin, their_stdout, their_stderr]))
 }

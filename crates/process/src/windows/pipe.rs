@@ -7,10 +7,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::windows::named_pipe::{NamedPipeServer, PipeMode, ServerOptions};
 use windows_sys::Win32::Foundation::{GENERIC_READ, GENERIC_WRITE};
 use windows_sys::Win32::Storage::FileSystem::{FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES};
@@ -92,6 +93,23 @@ impl Reader {
                 Err(_) => return Poll::Ready(0),
             }
         }
+    }
+}
+
+/// The same for whoever reads helpers as any stream.
+impl AsyncRead for Reader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // Without room nothing would ever be read, and no end be seen.
+        if buffer.remaining() > 0 {
+            let room = buffer.initialize_unfilled();
+            let count = ready!(Reader::poll_read(&self, context, room));
+            buffer.advance(count);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

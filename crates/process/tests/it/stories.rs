@@ -380,6 +380,15 @@ async fn a_helper_returns_status_and_streams() {
 }
 
 #[tokio::test]
+async fn a_helpers_write_of_nothing_is_not_the_end() {
+    let result = output(helper("nothing; out end"), PATIENCE).await.unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&result.stdout),
+        "before after\nend\n"
+    );
+}
+
+#[tokio::test]
 async fn one_helper_feeds_another() {
     let both = pipeline(helper("zeros 3000000; exit 2"), helper("count"), PATIENCE);
     let (first, second) = both.await.unwrap();
