@@ -35,15 +35,17 @@ pub enum Error {
         /// What it said.
         source: io::Error,
     },
-    /// The command line is longer than Windows takes.
+    /// The command line is longer than Windows takes, or its shell if it is a script.
     #[error(
-        "the command line of {program:?} has {length} UTF-16 units and Windows takes 32766: pass long text on stdin or in a file"
+        "the command line of {program:?} has {length} UTF-16 units and Windows takes {most}: pass long text on stdin or in a file"
     )]
     CommandTooLong {
         /// As given.
         program: OsString,
         /// How long the line would be.
         length: usize,
+        /// How long it may be.
+        most: usize,
     },
     /// There is no way to pass this argument as it is: it holds a zero, or a line break for a `.cmd` or `.bat` script.
     #[error(

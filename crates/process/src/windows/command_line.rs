@@ -7,8 +7,11 @@ use std::path::Path;
 
 use crate::Error;
 
-/// The most UTF-16 units that Windows takes, the closing zero included.
-const MOST: usize = 32_767;
+/// The most UTF-16 units that Windows takes, without the closing zero.
+const MOST: usize = 32_766;
+
+/// The most that `cmd.exe` takes. It cuts off or refuses what is longer, after it was started.
+const MOST_FOR_SHELL: usize = 8_191;
 
 const QUOTE: u16 = b'"' as u16;
 const BACKSLASH: u16 = b'\\' as u16;
@@ -29,7 +32,7 @@ pub(super) fn of_program(name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Er
         line.push(SPACE);
         push(&mut line, argument);
     }
-    closed(name, line)
+    closed(name, line, MOST)
 }
 
 /// One argument, quoted where it has to be: backslashes count only before a quote.
@@ -85,7 +88,7 @@ pub(super) fn of_script(shell: &Path, script: &Path, args: &[OsString]) -> Resul
         push_for_shell(&mut line, argument);
     }
     line.push(QUOTE);
-    closed(name, line)
+    closed(name, line, MOST_FOR_SHELL)
 }
 
 fn push_for_shell(line: &mut Vec<u16>, argument: &OsStr) {
@@ -112,14 +115,15 @@ fn push_for_shell(line: &mut Vec<u16>, argument: &OsStr) {
     line.push(QUOTE);
 }
 
-fn closed(name: &OsStr, mut line: Vec<u16>) -> Result<Vec<u16>, Error> {
-    line.push(0);
-    if line.len() > MOST {
+fn closed(name: &OsStr, mut line: Vec<u16>, most: usize) -> Result<Vec<u16>, Error> {
+    if line.len() > most {
         return Err(Error::CommandTooLong {
             program: name.to_owned(),
-            length: line.len() - 1,
+            length: line.len(),
+            most,
         });
     }
+    line.push(0);
     Ok(line)
 }
 
@@ -200,9 +204,30 @@ mod tests {
     #[test]
     fn the_longest_line_passes_and_one_more_does_not() {
         let line = |count| of_program(OsStr::new("p"), &["x".repeat(count).into()]);
-        // Two quotes, the name, a space and the closing zero.
-        assert_eq!(line(MOST - 5).unwrap().len(), MOST);
-        let error = line(MOST - 4).unwrap_err();
+        // Two quotes, the name and a space; then the closing zero.
+        assert_eq!(line(MOST - 4).unwrap().len(), MOST + 1);
+        let error = line(MOST - 3).unwrap_err();
         assert!(error.to_string().contains("stdin"), "{error}");
+    }
+
+    #[test]
+    fn the_longest_line_for_a_script_is_that_of_the_shell() {
+        let line = |count| {
+            let args = ["x".repeat(count).into()];
+            of_script(Path::new("cmd.exe"), Path::new("x.cmd"), &args)
+        };
+        let around = text(&line(0).unwrap()).len();
+        assert_eq!(line(8_191 - around).unwrap().len(), 8_192);
+        let error = line(8_192 - around).unwrap_err();
+        let is_told = matches!(
+            error,
+            Error::CommandTooLong {
+                length: 8_192,
+                most: 8_191,
+                ..
+            }
+        );
+        assert!(is_told, "{error}");
+        assert!(error.to_string().contains("takes 8191:"), "{error}");
     }
 }

@@ -161,6 +161,12 @@ async fn a_command_line_has_an_end_that_is_told_before_anything_runs() {
     let error = spawn(command).await.unwrap_err();
     assert!(matches!(error, Error::CommandTooLong { .. }), "{error}");
     assert!(error.to_string().contains("32766"), "{error}");
+    let bin = Bin::new();
+    bin.write("tool.cmd", "@echo off\necho %*\n");
+    let long = "x".repeat(9_000);
+    let error = spawn(bin.command("tool", &[&long])).await.unwrap_err();
+    assert!(matches!(error, Error::CommandTooLong { .. }), "{error}");
+    assert!(error.to_string().contains("8191"), "{error}");
 }
 
 #[tokio::test]
