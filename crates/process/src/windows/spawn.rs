@@ -9,8 +9,13 @@ use std::io;
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use windows_sys::Win32::Foundation::{HANDLE, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::System::Diagnostics::Debug::{
+    GetErrorMode, SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX, SEM_NOOPENFILEERRORBOX,
+    SetErrorMode,
+};
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 use windows_sys::Win32::System::Threading::{
     CREATE_NO_WINDOW, CREATE_UNICODE_ENVIRONMENT, CreateProcessW, DETACHED_PROCESS,
@@ -55,6 +60,7 @@ pub(super) fn spawn(
     console: &Console<'_>,
     job: Option<&Job>,
 ) -> io::Result<Spawned> {
+    show_no_boxes();
     let file = terminated(&launch.file);
     let cwd = terminated(&launch.cwd);
     let mut line = launch.line.clone();
@@ -106,6 +112,17 @@ pub(super) fn spawn(
         process: owned(made.hProcess)?,
         pid: made.dwProcessId,
     })
+}
+
+/// A crash or a missing library ends a process, instead of a box that waits for somebody to close it. Processes
+/// inherit this from us.
+fn show_no_boxes() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let none = SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX;
+        // SAFETY: these calls take and return numbers only.
+        unsafe { SetErrorMode(GetErrorMode() | none) };
+    });
 }
 
 fn flags(console: &Console<'_>) -> u32 {
