@@ -2,9 +2,14 @@
 
 use std::{
     borrow::Cow,
+    ffi::OsString,
     fs::{File, FileTimes, Metadata, OpenOptions},
     io::{Error, ErrorKind, Result, Write},
-    os::windows::{ffi::OsStringExt, fs::OpenOptionsExt, io::AsRawHandle},
+    os::windows::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::OpenOptionsExt,
+        io::AsRawHandle,
+    },
     path::{Path, PathBuf},
     sync::OnceLock,
     time::SystemTime,
@@ -114,10 +119,11 @@ pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<()> {
 /// holds the path it leads to.
 pub(crate) fn link(target: &Path, link: &Path) -> Result<()> {
     let leads_to_folder = link.parent().unwrap_or(link).join(target).is_dir();
+    let path = backslashed(target);
     let made = if leads_to_folder {
-        std::os::windows::fs::symlink_dir(target, link)
+        std::os::windows::fs::symlink_dir(&path, link)
     } else {
-        std::os::windows::fs::symlink_file(target, link)
+        std::os::windows::fs::symlink_file(&path, link)
     };
     // There are systems that say yes and make nothing.
     let made = made.and_then(|()| match link.symlink_metadata() {
@@ -135,6 +141,20 @@ pub(crate) fn link(target: &Path, link: &Path) -> Result<()> {
         }
         other => other,
     }
+}
+
+/// The path as it has to stand in a link: Windows does not follow one with slashes. Nothing else of it may change, lest
+/// git take the link for another.
+fn backslashed(path: &Path) -> PathBuf {
+    let turn = |unit| {
+        if unit == u16::from(b'/') {
+            u16::from(b'\\')
+        } else {
+            unit
+        }
+    };
+    let units: Vec<u16> = path.as_os_str().encode_wide().map(turn).collect();
+    OsString::from_wide(&units).into()
 }
 
 /// Give a file to another user: who owns a file means nothing to containers here.
@@ -305,7 +325,7 @@ impl Folder {
                 0 => return Err(Error::last_os_error()),
                 length if length < text.len() => {
                     text.truncate(length);
-                    return Ok(std::ffi::OsString::from_wide(&text).into());
+                    return Ok(OsString::from_wide(&text).into());
                 }
                 needed => text.resize(needed, 0),
             }
