@@ -515,7 +515,7 @@ fn make_git_dir(path: &Utf8Path) -> std::io::Result<()> {
     fs::create_dir_all(path.join("objects"))?;
     fs::create_dir_all(path.join("refs/heads"))?;
     fs::write(path.join("HEAD"), "ref: refs/heads/main\n")?;
-    let own = platform::git_config();
+    let own = platform::git_config(path.as_std_path());
     fs::write(
         path.join("config"),
         format!("[core]\n\trepositoryformatversion = 0\n{own}\tbare = false\n"),

@@ -33,12 +33,13 @@ pub(crate) fn git_settings() -> &'static [&'static str] {
     &[]
 }
 
-/// What `git init` would have found out about this system.
-pub(crate) fn git_config() -> &'static str {
+/// What `git init` would have found out about this system and a folder that exists.
+pub(crate) fn git_config(folder: &Path) -> String {
     if cfg!(target_os = "macos") {
-        "\tfilemode = true\n\tignorecase = true\n\tprecomposeunicode = true\n"
+        let ignores_case = !tells_case(folder);
+        format!("\tfilemode = true\n\tignorecase = {ignores_case}\n\tprecomposeunicode = true\n")
     } else {
-        "\tfilemode = true\n"
+        "\tfilemode = true\n".to_owned()
     }
 }
 

@@ -62,14 +62,14 @@ pub(crate) fn git_settings() -> &'static [&'static str] {
     }
 }
 
-/// What `git init` would have found out about this system, and what the user's settings may not change: agents see the
-/// same bytes as everywhere.
-pub(crate) fn git_config() -> &'static str {
-    if makes_links() {
-        "\tfilemode = false\n\tignorecase = true\n\tsymlinks = true\n\tautocrlf = false\n\tlongpaths = true\n"
-    } else {
-        "\tfilemode = false\n\tignorecase = true\n\tsymlinks = false\n\tautocrlf = false\n\tlongpaths = true\n"
-    }
+/// What `git init` would have found out about this system and a folder that exists, and what the user's settings may not
+/// change: agents see the same bytes as everywhere.
+pub(crate) fn git_config(folder: &Path) -> String {
+    format!(
+        "\tfilemode = false\n\tignorecase = {}\n\tsymlinks = {}\n\tautocrlf = false\n\tlongpaths = true\n",
+        !tells_case(folder),
+        makes_links()
+    )
 }
 
 /// Whether we may make symbolic links: it takes a right, or the developer mode. Tried once.
