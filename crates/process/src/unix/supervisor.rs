@@ -63,7 +63,7 @@ fn run() -> io::Result<()> {
     // If the parent is gone already, the end of the control socket says so below.
     let _ = tell(control(), &Notice::Started);
     Supervision {
-        family: Family::of(getpid()),
+        family: Family::led_by(main, getpid()),
         main,
         started,
         end: None,

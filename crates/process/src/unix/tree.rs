@@ -41,7 +41,15 @@ impl Family {
     pub(super) fn of(root: Pid) -> Self {
         Self {
             root,
-            processes: Processes::below(root),
+            processes: Processes::below(root, None),
+        }
+    }
+
+    /// That of a supervisor that started `main`, which opened a session of its own.
+    pub(super) fn led_by(main: Pid, root: Pid) -> Self {
+        Self {
+            root,
+            processes: Processes::below(root, Some(main)),
         }
     }
 
@@ -148,7 +156,7 @@ pub(super) fn kill_from_outside(supervisor: Option<Pid>, session: u32, within: D
     loop {
         let (mut found, others) = match &mut family {
             Some(family) => family.split(),
-            None => (Vec::new(), Processes::below(Pid::INIT).list()),
+            None => (Vec::new(), Processes::below(Pid::INIT, None).list()),
         };
         let session = others
             .into_iter()

@@ -12,7 +12,7 @@ use super::super::tree::{Entry, State};
 pub(in super::super) struct Processes;
 
 impl Processes {
-    pub(in super::super) fn below(_root: Pid) -> Self {
+    pub(in super::super) fn below(_root: Pid, _main: Option<Pid>) -> Self {
         Self
     }
 
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn this_process_is_in_the_list() {
         let this = rustix::process::getpid();
-        let all = Processes::below(this).list();
+        let all = Processes::below(this, None).list();
         assert!(all.iter().any(|entry| entry.pid == this));
     }
 }

@@ -19,14 +19,18 @@ const LAUNCHD: i32 = 1;
 /// is listed as a child of `root`.
 pub(in super::super) struct Processes {
     root: i32,
+    /// The session of the main process, which may be gone with some of its children before anybody looks.
+    session: Option<i32>,
     /// The descendants that were seen the last time.
     known: HashMap<i32, Birth>,
 }
 
 impl Processes {
-    pub(in super::super) fn below(root: Pid) -> Self {
+    /// Those below `root`, whose child `main` opened a session of its own.
+    pub(in super::super) fn below(root: Pid, main: Option<Pid>) -> Self {
         Self {
             root: root.as_raw_pid(),
+            session: main.map(Pid::as_raw_pid),
             known: HashMap::new(),
         }
     }
@@ -35,7 +39,9 @@ impl Processes {
         let mut all: Vec<(Entry, Birth)> = pids().into_iter().filter_map(read).collect();
         for (entry, birth) in &mut all {
             let is_known = self.known.get(&entry.pid.as_raw_pid()) == Some(birth);
-            let is_kin = is_known || self.known.contains_key(&entry.session);
+            let is_kin = is_known
+                || self.known.contains_key(&entry.session)
+                || self.session == Some(entry.session);
             if entry.parent == LAUNCHD && is_kin {
                 entry.parent = self.root;
             }
@@ -143,7 +149,7 @@ mod tests {
     #[test]
     fn this_process_is_in_the_list_with_its_parent_and_session() {
         let this = rustix::process::getpid();
-        let all = Processes::below(this).list();
+        let all = Processes::below(this, None).list();
         let entry = all.iter().find(|entry| entry.pid == this).unwrap();
         let parent = rustix::process::getppid().map_or(0, Pid::as_raw_pid);
         assert_eq!(entry.parent, parent);
