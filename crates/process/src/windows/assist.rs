@@ -26,7 +26,7 @@ use super::launch::Launch;
 use super::spawn::{Console, spawn};
 use crate::Error;
 
-/// Asks the processes with the ids that follow to end.
+/// Asks processes to end. The id of whoever asks follows, then theirs.
 const END: &str = "end";
 
 /// Starts the program that follows on the console that we were started on.
@@ -39,7 +39,11 @@ pub(crate) fn supervise() -> ExitCode {
     let rest: Vec<OsString> = args.collect();
     if word == END {
         let pid = |text: &OsString| text.to_str()?.parse().ok();
-        break_consoles(rest.iter().filter_map(pid).collect());
+        let mut pids = rest.iter().filter_map(pid);
+        let Some(owner) = pids.next() else {
+            return ExitCode::FAILURE;
+        };
+        break_consoles(owner, pids.collect());
         ExitCode::SUCCESS
     } else if word == INSIDE {
         // An exit code of Windows has 32 bits, for which the standard library has no other way.
@@ -52,6 +56,7 @@ pub(crate) fn supervise() -> ExitCode {
 /// Starts the assistant that asks everybody in `job` to end. It ends with the job that is returned, at the latest.
 pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Job> {
     let mut args: Vec<OsString> = vec![crate::SUPERVISE.into(), END.into()];
+    args.push(std::process::id().to_string().into());
     args.extend(job.pids().iter().map(|pid| pid.to_string().into()));
     let assistant = std::path::absolute(assistant)?;
     let folder = assistant.parent().unwrap_or(&assistant);
@@ -72,8 +77,9 @@ pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Job> {
     Ok(own)
 }
 
-/// Ctrl-Break on each console that one of these processes has, once.
-fn break_consoles(mut left: BTreeSet<u32>) {
+/// Ctrl-Break on each console that one of these processes has, once; never on that of `owner`, to which a process may
+/// have gone by itself, or which may have been found by an id that has another owner by now.
+fn break_consoles(owner: u32, mut left: BTreeSet<u32>) {
     while let Some(pid) = left.pop_first() {
         // SAFETY: these calls take numbers only, and change the console of this process, which nobody else uses.
         let is_attached = unsafe {
@@ -82,11 +88,14 @@ fn break_consoles(mut left: BTreeSet<u32>) {
         };
         if is_attached {
             ignore_events();
-            for other in sharing() {
-                left.remove(&other);
+            let all = sharing();
+            for other in &all {
+                left.remove(other);
             }
-            // SAFETY: takes numbers only. Group 0 is everybody on the console.
-            unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, 0) };
+            if !all.contains(&owner) {
+                // SAFETY: takes numbers only. Group 0 is everybody on the console.
+                unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, 0) };
+            }
         }
     }
 }
