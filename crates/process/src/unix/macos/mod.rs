@@ -56,7 +56,8 @@ pub(super) fn die_with(supervisor: Pid) -> io::Result<()> {
 }
 
 /// The reading and the writing end of a pipe. Between its making and its sealing a process that another thread starts
-/// could inherit it: what Proctor starts seals all descriptors before it runs anything.
+/// can inherit it. A supervisor seals all descriptors before it runs anything; a helper such as git or npm that is
+/// started within that instant may hold the pipe until it ends.
 pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = rustix::pipe::pipe()?;
     seal(&reader)?;
