@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::Write,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -11,6 +12,7 @@ use camino::Utf8Path;
 use fs_err as fs;
 use proctor_gateway::VirtualKey;
 use serde::Serialize;
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -297,7 +299,16 @@ impl<'a> Head<'a> {
             // It says the same: the plan is the one that the run began with.
             return Ok(());
         }
-        store::write_part(&path, &self.spec(number, self.commit(number).await))
+        let spec = self.spec(number, self.commit(number).await);
+        let bytes = serde_json::to_vec_pretty(&spec).expect("texts are JSON");
+        // Whole, but not synced: there may be thousands, and who submits it again writes it again.
+        let written = NamedTempFile::new_in(path.parent().unwrap_or(&path)).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            Ok(file.persist(&path)?)
+        });
+        written
+            .map(drop)
+            .map_err(|source| StoreError { path, source })
     }
 
     /// The commit that a trial starts from. A repo that cannot be read here is told of by the trial, in its record.
