@@ -20,6 +20,8 @@ struct Standing {
     /// Absent when it does not run on a cluster, or nobody can tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueCount>,
+    /// Trials on a cluster of whose process nothing was heard for long.
+    silent: usize,
 }
 
 pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
@@ -29,8 +31,13 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         .build()?;
     let queue = runtime.block_on(cluster::queued(&args.run, &host));
     let status = suite::status(&args.run)?;
+    let silent = cluster::silent(&args.run);
     if args.json {
-        ui::print_json(&Standing { status, queue })?;
+        ui::print_json(&Standing {
+            status,
+            queue,
+            silent,
+        })?;
     } else {
         ui::suite_report(&status.summary)?;
         let state = match (status.is_running, status.summary.not_run) {
@@ -45,6 +52,11 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
             let (running, pending) = (queue.running, queue.pending);
             ui::print(&format!(
                 "on the cluster: {running} running, {pending} pending\n"
+            ))?;
+        }
+        if silent > 0 {
+            ui::print(&format!(
+                "silent: {silent}; their nodes may be dead, and what they had is run again\n"
             ))?;
         }
         ui::print(&format!("{state}\n"))?;

@@ -12,8 +12,11 @@ mod paths;
 mod simulation;
 pub mod slurm;
 
-pub use self::head::{OnEnd, QueueCount, queued};
 pub(crate) use self::{
     head::{Gathered, Head},
     paths::has_living,
+};
+pub use self::{
+    head::{OnEnd, QueueCount, queued},
+    paths::silent,
 };

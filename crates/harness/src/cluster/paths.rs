@@ -7,7 +7,10 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use super::{board::TaskId, slurm};
-use crate::{claim::STALE, store::StoreError};
+use crate::{
+    claim::{Claims, STALE},
+    store::{self, StoreError},
+};
 
 /// The folder in a run's folder.
 pub(super) const FOLDER: &str = "cluster";
@@ -84,28 +87,89 @@ pub(super) fn tasks(folder: &Utf8Path) -> BTreeMap<usize, TaskId> {
 
 /// Whether jobs of a run without a head are at work: their claims are fresh.
 pub(crate) fn has_living(run: &Utf8Path) -> bool {
-    let claims = run.join("claims");
-    // By the file server's clock, which made the claims' times.
-    let now = tempfile::tempfile_in(&claims).and_then(|file| file.metadata()?.modified());
-    run.join(FOLDER).is_dir() && any_fresh(&claims, now.unwrap_or_else(|_| SystemTime::now()))
+    Holders::of(run).living > 0
 }
 
-fn any_fresh(folder: &Utf8Path, now: SystemTime) -> bool {
-    let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
-    let mut paths = entries.map(camino::Utf8DirEntry::into_path);
-    paths.any(|path| {
-        if path.is_dir() {
-            any_fresh(&path, now)
-        } else {
-            is_fresh(&path, now)
+/// How many trials have a process of which nothing was heard for long: its node may be dead, or cut off.
+pub fn silent(run: &Utf8Path) -> usize {
+    store::run_folder(run).map_or(0, |run| Holders::of(&run).silent)
+}
+
+/// The processes that have trials of a run on a cluster, by their claims.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Holders {
+    living: usize,
+    silent: usize,
+}
+
+impl Holders {
+    fn of(run: &Utf8Path) -> Holders {
+        let mut holders = Holders::default();
+        let claims = run.join("claims");
+        if !run.join(FOLDER).is_dir() || !claims.is_dir() {
+            return holders;
         }
-    })
+        // By the file server's clock, which made the claims' times.
+        let now = tempfile::tempfile_in(&claims).and_then(|file| file.metadata()?.modified());
+        holders.count(&claims, now.unwrap_or_else(|_| SystemTime::now()));
+        holders
+    }
+
+    fn count(&mut self, folder: &Utf8Path, now: SystemTime) {
+        let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
+        for entry in entries {
+            if entry.path().is_dir() {
+                self.count(entry.path(), now);
+                continue;
+            }
+            // Each trial once, by its first claim.
+            let Some(prefix) = entry.path().as_str().strip_suffix(".1") else {
+                continue;
+            };
+            match Claims::at(prefix).last() {
+                Ok(Some(seen)) if seen.ended.is_some() => {}
+                Ok(Some(seen)) if seen.is_silent(STALE, now) => self.silent += 1,
+                Ok(Some(_)) => self.living += 1,
+                Ok(None) | Err(_) => {}
+            }
+        }
+    }
 }
 
-fn is_fresh(claim: &Utf8Path, now: SystemTime) -> bool {
-    let heard = claim.metadata().and_then(|about| about.modified());
-    let age = heard.map(|heard| now.duration_since(heard).unwrap_or_default());
-    // The second line says that it was given up.
-    age.is_ok_and(|age| age < STALE)
-        && fs::read_to_string(claim).is_ok_and(|text| text.lines().count() < 2)
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::claim::{Ended, Evidence, Holder, Taken};
+
+    #[test]
+    fn holders_live_or_are_silent_until_they_give_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = Utf8Path::from_path(dir.path()).unwrap();
+        let claim = |trial: &str| {
+            let claims = Claims::at(run.join("claims/agent/task").join(trial));
+            let who = Holder::here("node", None);
+            let now = || Ok(SystemTime::now());
+            match claims.take(&who, Evidence::Engine, &now).unwrap() {
+                Taken::Ours(claim) => claim,
+                Taken::Held(seen) => panic!("{seen:?}"),
+            }
+        };
+        let (living, silent, over) = (claim("trial-1"), claim("trial-2"), claim("trial-3"));
+        assert_eq!(Holders::of(run), Holders::default(), "it is on no cluster");
+        fs::create_dir(run.join(FOLDER)).unwrap();
+        let long_ago = SystemTime::now() - STALE - Duration::from_secs(5);
+        silent.beat_at(long_ago).unwrap();
+        over.end(Ended::Recorded).unwrap();
+        let expect = Holders {
+            living: 1,
+            silent: 1,
+        };
+        assert_eq!(Holders::of(run), expect);
+        living.end(Ended::Interrupted).unwrap();
+        // Another has it now.
+        claim("trial-2");
+        assert_eq!(Holders::of(run).silent, 0);
+    }
 }
