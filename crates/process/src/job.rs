@@ -200,3 +200,22 @@ pub enum JobFailure {
         reason: String,
     },
 }
+
+/// How many processes were killed for want of memory, by a control group's `memory.events` or `memory.oom_control`.
+pub fn oom_kills_in(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    line?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kills_are_counted_apart_from_the_limit_that_was_only_hit() {
+        let check = |text: &str, expect| assert_eq!(oom_kills_in(text), expect, "{text}");
+        check("low 0\noom 7\noom_kill 2\noom_group_kill 1\n", Some(2));
+        check("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", Some(1));
+        check("oom_kill_disable 0\n", None);
+    }
+}

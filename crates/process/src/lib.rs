@@ -29,7 +29,7 @@ pub use error::Error;
 pub use exit::{EndReason, Exit, Leak, Report, Status, Usage};
 pub use job::{
     INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE, Readiness, Relay,
-    Service, TerminalSize,
+    Service, TerminalSize, oom_kills_in,
 };
 pub use lines::{Line, Lines};
 pub use process::{Event, Process, Stream};

@@ -1,10 +1,12 @@
 //! How many processes were killed for want of memory among those whom the kernel counts together with us: a job of a
 //! cluster, or a service with a limit.
 
+use proctor_process::oom_kills_in;
+
 /// The kills so far; `None` where nobody counts them for us alone.
 pub(crate) fn oom_kills() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let read = |file: String| count(&std::fs::read_to_string(file).ok()?);
+    let read = |file: String| oom_kills_in(&std::fs::read_to_string(file).ok()?);
     files(&groups).into_iter().find_map(read)
 }
 
@@ -25,11 +27,6 @@ fn files(groups: &str) -> Vec<String> {
     groups.lines().filter_map(file).collect()
 }
 
-fn count(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-    line?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,7 +44,5 @@ mod tests {
             ["/sys/fs/cgroup/memory/slurm/job_7/memory.oom_control"]
         );
         assert_eq!(files("4:memory:/\n0::/\n"), Vec::<String>::new());
-        assert_eq!(count("oom 3\noom_kill 2\n"), Some(2));
-        assert_eq!(count("oom_kill_disable 0\n"), None);
     }
 }
