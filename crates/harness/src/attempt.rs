@@ -143,10 +143,8 @@ impl Attempt<'_> {
 /// The same as [`finished`], as the file server has it: shared file systems believe for a while what they saw of
 /// folders.
 pub(crate) fn finished_afresh(folder: &Utf8Path) -> Option<Record> {
-    for above in [folder.parent(), Some(folder)].into_iter().flatten() {
-        store::ask_again(above);
-    }
-    store::ask_again(&folder.join("artifacts"));
+    let artifacts = folder.join("artifacts");
+    artifacts.ancestors().take(3).for_each(store::ask_again);
     finished(folder)
 }
 

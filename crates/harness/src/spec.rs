@@ -354,6 +354,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_earlier_attempts_spent_counts_as_far_as_it_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(dir.path()).unwrap();
+        let calls = "{\"cost_nano_usd\":250000000}\n{\"cost_nano_usd\":null}\n{\"cost_na";
+        for folder in [
+            "trial-1",
+            "trial-1.attempt-1",
+            "trial-1.attempt-2",
+            "trial-2",
+        ] {
+            let artifacts = root.join(folder).join("artifacts");
+            fs::create_dir_all(&artifacts).unwrap();
+            fs::write(artifacts.join("calls.ndjson"), calls).unwrap();
+        }
+        assert!((spent_usd(&root.join("trial-1")) - 0.75).abs() < 1e-9);
+        assert!(spent_usd(&root.join("trial-3")).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_trial_leaves_time_for_its_record() {
         assert_eq!(usable(3600), Duration::from_secs(3570));
         assert_eq!(usable(60), Duration::from_secs(45));

@@ -146,16 +146,17 @@ fn who_was_replaced_touches_nothing_of_the_one_in_its_place() {
 fn work_that_was_not_judged_in_time_is_kept_and_can_be_judged() {
     let context = context();
     let more = json!({"executor": {"type": SLURM, "time": "12s"}});
-    let path = suite(&context, &agents(&context, 0), &more);
-    let case = path.with_file_name("cases").join("one.json");
-    let mut slow = json_of(&case);
-    slow["evaluators"] =
-        json!([{"name": "command", "config": {"command": "test -e fast || sleep 60"}}]);
     let spec = spec_with(&context, 0, &more, &[]);
+    let suite = context.root().join("suite");
+    let (case, fast) = (suite.join("cases/one.json"), context.root().join("fast"));
+    let mut slow = json_of(&case);
+    let command = format!("test -e {fast} || sleep 60");
+    slow["evaluators"] = json!([{"name": "command", "config": {"command": command}}]);
     fs_err::write(&case, slow.to_string()).unwrap();
-    fs_err::remove_dir_all(path.with_file_name("results")).unwrap();
-    let all = ["run", path.as_str()];
-    context.proctor(all).run().assert_code(3);
+    fs_err::remove_dir_all(suite.join("results")).unwrap();
+    let path = suite.join("proctor.json");
+    let run = context.proctor(["run", path.as_str()]).run();
+    run.assert_code(3);
     let done = trial(&context, &spec).run();
     let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
     let record = json_of(&folder.join("artifacts/record.json"));
@@ -165,11 +166,15 @@ fn work_that_was_not_judged_in_time_is_kept_and_can_be_judged() {
     done.assert_code(3);
     let again = trial(&context, &spec).run();
     assert!(again.stdout.contains("has its record"), "{again:?}");
+    fs_err::write(fast, "").unwrap();
+    let latest = suite.join("results/latest");
+    let rescored = context.proctor(["rescore", latest.as_str()]).run();
+    let record = json_of(&folder.join("artifacts/record.json"));
+    assert_eq!(record["status"], "passed", "{rescored:?} {record:#}");
 }
 
-/// What the command line asks for holds on nodes as well, and what was spent before counts.
 #[test]
-fn a_budget_of_the_command_line_reaches_the_nodes_and_is_one_for_all_attempts() {
+fn a_budget_of_the_command_line_reaches_the_nodes() {
     let context = context();
     let more = json!({"executor": SLURM});
     let spec = spec_with(&context, 0, &more, &["--max-cost", "2"]);

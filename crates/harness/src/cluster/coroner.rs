@@ -61,3 +61,51 @@ impl Dead<'_> {
         Ok(record)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::RECORD_FILE;
+
+    /// It came between the last look and the claim.
+    #[test]
+    fn a_record_that_is_there_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(dir.path()).unwrap();
+        let folder = root.join("trial-1");
+        fs::create_dir_all(folder.join("artifacts")).unwrap();
+        let claims = Claims::at(root.join("claims/trial-1"));
+        let first = || -> Record {
+            let record = serde_json::json!({
+                "version": "1.0.0", "run_id": "r", "trial": 1, "outcome": "interrupted",
+                "status": "interrupted", "agent": {"name": "a", "type": "null", "adapter_version": "0"},
+                "task": {"name": "t", "config_file": "", "config_hash": "", "repo": ""},
+                "started_at": "", "counts": crate::session::Counts::default(),
+                "verdicts": [], "errors": [], "notes": [],
+                "host": {"os": "", "arch": "", "cpus": 1}, "proctor_version": "0",
+            });
+            serde_json::from_value(record).unwrap()
+        };
+        let dead = Dead {
+            first: &first,
+            folder: &folder,
+            claims: &claims,
+        };
+        let conclude = || {
+            let who = Holder::here("head", None);
+            let message = "too much".to_owned();
+            dead.conclude(&who, Outcome::OutOfMemory, message).unwrap()
+        };
+        let record = conclude();
+        assert_eq!(record.outcome, Outcome::OutOfMemory);
+        let done = Record {
+            outcome: Outcome::Completed,
+            status: store::TrialStatus::Passed,
+            ..record
+        };
+        store::write_json(&folder.join("artifacts").join(RECORD_FILE), &done).unwrap();
+        assert_eq!(conclude().outcome, Outcome::Completed);
+        let kept = finished_afresh(&folder).unwrap();
+        assert_eq!(kept.outcome, Outcome::Completed);
+    }
+}

@@ -73,6 +73,7 @@ struct Shared {
     maker: Maker,
     /// Whether it is a user's podman.
     is_rootless: bool,
+    /// Whether containers have control groups of their own.
     has_groups: bool,
     _served: Option<Served>,
 }
