@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use proctor_harness::{
     clean::{self, CleanError, Extent, Mode, Removed},
+    cluster::{self, QueueCount},
     host::Host,
     runs,
 };
@@ -41,8 +42,17 @@ pub fn clean(args: &CleanArgs) -> Result<Exit, CliError> {
         }
         Ok(())
     };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     for run in wanted(args, &host)? {
-        match clean::run(&run, extent, mode) {
+        let queue = runtime.block_on(cluster::queued(&run, &host));
+        let cleaned = match queue {
+            // They may all wait yet: nothing in its folder tells of them.
+            Some(queue) if queue != QueueCount::default() => Err(CleanError::Running { run }),
+            _ => clean::run(&run, extent, mode),
+        };
+        match cleaned {
             // Only a run that was named must be there for the taking.
             Err(CleanError::Running { run }) if args.runs.is_empty() => {
                 ui::print(&format!("left {run}: it is running\n"))?;

@@ -119,6 +119,35 @@ fn a_run_that_is_left_goes_on_and_is_taken_up_again() {
 }
 
 #[test]
+fn a_run_whose_jobs_all_wait_is_not_removed() {
+    let more = json!({"trials": 2, "executor": {"type": "slurm", "args": ["--hold"]}});
+    let Some(rig) = Rig::new(&sleeper(1), &more) else {
+        return;
+    };
+    let running = rig.run(&["--on-interrupt", "detach"]).spawn();
+    let jobs = rig
+        .context
+        .root()
+        .join("results/latest/cluster/jobs.ndjson");
+    wait_until(Duration::from_mins(1), "it has jobs", || jobs.exists());
+    running.signal(rustix::process::Signal::INT);
+    running.wait().assert_code(130);
+    let latest = rig.latest();
+    let clean = || {
+        let clean = rig.context.proctor(["clean", latest.as_str()]);
+        rig.cluster.on(clean).run()
+    };
+    let refused = clean();
+    refused.assert_code(2);
+    assert!(refused.stderr.contains("is running"), "{refused:?}");
+    rig.cluster.ask("scancel", &["--name", &rig.jobs()]);
+    wait_until(Duration::from_secs(30), "all jobs are gone", || {
+        clean().code == Some(0)
+    });
+    assert!(!latest.exists());
+}
+
+#[test]
 fn a_run_that_is_cancelled_leaves_no_job_and_is_run_to_its_end_later() {
     let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 5, "parallel": 2})) else {
         return;
