@@ -282,7 +282,9 @@ impl Seen {
         now: &dyn Fn() -> Result<SystemTime>,
     ) -> Result<bool> {
         let holder = self.holder.as_ref();
-        let is_dead = || holder.is_some_and(|held| who.replaces(held) || held.is_gone());
+        // Who asks again has let go of it: nobody asks for what it is doing.
+        let is_over = |held: &Holder| held.id == who.id || who.replaces(held) || held.is_gone();
+        let is_dead = || holder.is_some_and(is_over);
         match evidence {
             Evidence::Engine => Ok(true),
             Evidence::Silence(_) if self.ended.is_some() || is_dead() => Ok(true),
@@ -430,7 +432,10 @@ mod tests {
         claim.end(Ended::Interrupted).unwrap();
         let last = claims.last().unwrap().unwrap();
         assert_eq!((last.number, last.ended), (1, Some(Ended::Interrupted)));
-        ours(take(&claims, &holder(None), Duration::ZERO));
+        let who = holder(None);
+        drop(ours(take(&claims, &who, Duration::ZERO)));
+        held(take(&claims, &holder(None), Duration::ZERO));
+        ours(take(&claims, &who, Duration::ZERO));
     }
 
     #[test]

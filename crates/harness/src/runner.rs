@@ -17,7 +17,7 @@ use crate::{
     litellm::LiteLlmAccount,
     models::{Models, ReplayRecord, RunGateways},
     plan::TrialPlan,
-    sandbox::Sandbox,
+    sandbox::{LostEngine, Sandbox},
     store::{self, EventWriter, Record, RunDir, StoreError, TrialStatus},
     tree,
     trial::{self, TrialError},
@@ -71,6 +71,9 @@ pub struct RunSummary {
     /// Whether jobs of a cluster go on without us.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub detached: bool,
+    /// Engines whose trials were done by others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_engines: Vec<LostEngine>,
     /// Trials whose input turned out to be bad: they have no result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_starts: Vec<FailedStart>,
@@ -79,6 +82,29 @@ pub struct RunSummary {
     pub tasks: Vec<TaskSummary>,
     /// Its trials.
     pub trials: Vec<TrialSummary>,
+}
+
+impl RunSummary {
+    /// That of the run in a folder, of whose trials these have come to their end.
+    pub(crate) fn of(
+        path: &Utf8Path,
+        planned: usize,
+        trials: Vec<TrialSummary>,
+        is_cancelled: bool,
+    ) -> RunSummary {
+        RunSummary {
+            run_id: path.file_name().unwrap_or_default().to_owned(),
+            run_dir: path.to_owned(),
+            status: overall(&trials, is_cancelled),
+            not_run: planned - trials.len(),
+            litellm: None,
+            detached: false,
+            lost_engines: Vec::new(),
+            failed_starts: Vec::new(),
+            tasks: Vec::new(),
+            trials,
+        }
+    }
 }
 
 /// A trial that could not be started because of what it was given.
@@ -214,16 +240,11 @@ impl Run<'_> {
             }
         }
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
+        let planned = self.plans.len();
+        let summary = RunSummary::of(&run_dir.path, planned, trials, is_cancelled);
         Ok(RunSummary {
             run_id: run_dir.id.clone(),
-            run_dir: run_dir.path.clone(),
-            status: overall(&trials, is_cancelled),
-            not_run: self.plans.len() - trials.len(),
-            litellm: None,
-            detached: false,
-            failed_starts: Vec::new(),
-            tasks: Vec::new(),
-            trials,
+            ..summary
         })
     }
 
@@ -295,7 +316,7 @@ pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
 }
 
 /// Something failed, else something could not be judged, else all passed.
-pub(crate) fn overall(trials: &[TrialSummary], is_cancelled: bool) -> TrialStatus {
+fn overall(trials: &[TrialSummary], is_cancelled: bool) -> TrialStatus {
     let any = |status| trials.iter().any(|trial| trial.status == status);
     if is_cancelled || any(TrialStatus::Interrupted) {
         TrialStatus::Interrupted

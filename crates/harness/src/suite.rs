@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Mutex};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
 use proctor_gateway::GatewayError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -26,7 +26,7 @@ use crate::{
     plan::{SuitePlan, TrialPlan},
     platform::pointer,
     providers::{Providers, Turn, pause},
-    runner::{CACHE, FailedStart, RunSummary, TrialSummary, judges, overall, summary},
+    runner::{CACHE, FailedStart, RunSummary, TrialSummary, judges, summary},
     sandbox::{Pool, Seat, docker::EngineError},
     store::{self, EventWriter, Meta, RunDir, StoreError, TrialStatus},
     trial::{self, TrialError},
@@ -118,18 +118,13 @@ pub fn status(run: &Utf8Path) -> Result<RunStatus, SuiteError> {
     }
     trials.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
     let tasks = calibrate(&mut trials);
+    let summary = RunSummary::of(&path, kept.trials.len(), trials, false);
     Ok(RunStatus {
         is_running: store::is_locked(&path),
         summary: RunSummary {
-            run_id: path.file_name().unwrap_or_default().to_owned(),
-            status: overall(&trials, false),
-            not_run: kept.trials.len() - trials.len(),
             litellm: LiteLlmAccount::read(&path),
-            detached: false,
-            failed_starts: Vec::new(),
-            run_dir: path,
             tasks,
-            trials,
+            ..summary
         },
     })
 }
@@ -319,30 +314,12 @@ impl SuiteRun<'_> {
             job.run(number, plan, listener)
         });
         // All wait at once, so that one whose provider rests does not keep others from running.
-        let mut running: FuturesUnordered<_> = trials.collect();
-        let mut done = Vec::new();
-        let mut failed_starts = Vec::new();
-        let mut broken = None;
-        while let Some(trial) = running.next().await {
-            match trial {
-                Ok(Done::Ended(summary)) => done.push(*summary),
-                Ok(Done::Refused(failed)) => failed_starts.push(failed),
-                Ok(Done::NotRun) => {}
-                Err(error) => {
-                    stop.cancel();
-                    broken.get_or_insert(error);
-                }
-            }
-        }
-        drop(running);
+        let running: FuturesUnordered<_> = trials.collect();
+        let gathered = pool.watched(gather(running, &stop)).await;
         pool.close().await;
-        if let Some(error) = broken {
-            return Err(error);
-        }
         let gathered = Gathered {
-            done,
-            failed_starts,
-            ..Gathered::default()
+            lost_engines: pool.lost(),
+            ..gathered?
         };
         self.sum_up(run_dir, gathered, cancel)
     }
@@ -374,19 +351,15 @@ impl SuiteRun<'_> {
         let mut done = gathered.done;
         done.sort_by(|one, other| key_of(one).cmp(&key_of(other)));
         let tasks = calibrate(&mut done);
-        let missing = self.plan.trials.len() - done.len();
+        let planned = self.plan.trials.len();
         let is_cancelled =
             cancel.is_cancelled() || self.control.has_cancelled() || gathered.was_cancelled;
         let summary = RunSummary {
-            run_id: run_dir.id.clone(),
-            run_dir: run_dir.path.clone(),
-            status: overall(&done, is_cancelled),
-            not_run: missing,
-            litellm: None,
             detached: gathered.is_detached,
+            lost_engines: gathered.lost_engines,
             failed_starts: gathered.failed_starts,
             tasks,
-            trials: done,
+            ..RunSummary::of(&run_dir.path, planned, done, is_cancelled)
         };
         store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
         Ok(summary)
@@ -430,6 +403,27 @@ enum Done {
     Refused(FailedStart),
     /// It was not started.
     NotRun,
+}
+
+/// Wait for all trials, also when one of them breaks the run.
+async fn gather(
+    mut running: impl Stream<Item = Result<Done, SuiteError>> + Unpin,
+    stop: &CancellationToken,
+) -> Result<Gathered, SuiteError> {
+    let mut gathered = Gathered::default();
+    let mut broken = None;
+    while let Some(trial) = running.next().await {
+        match trial {
+            Ok(Done::Ended(summary)) => gathered.done.push(*summary),
+            Ok(Done::Refused(failed)) => gathered.failed_starts.push(failed),
+            Ok(Done::NotRun) => {}
+            Err(error) => {
+                stop.cancel();
+                broken.get_or_insert(error);
+            }
+        }
+    }
+    broken.map_or(Ok(gathered), Err)
 }
 
 fn failed_start(plan: &TrialPlan, error: &TrialError) -> FailedStart {
@@ -496,7 +490,11 @@ impl Job<'_> {
                 seat = self.pool.seat() => seat,
                 () = self.cancel.cancelled() => return Ok(Done::NotRun),
             };
-            let attempted = self.attempt(number, plan, &seat, listener).await;
+            let attempted = tokio::select! {
+                attempted = self.attempt(number, plan, &seat, listener) => attempted,
+                // Nobody there would answer: it is left as it is, and done elsewhere.
+                () = seat.died() => continue,
+            };
             drop(turn);
             let record = match attempted {
                 Ok(Attempted::Ran(record) | Attempted::Recorded(record)) => record,

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::context::TestContext;
 use crate::leftovers::wait_until;
 
@@ -61,7 +63,8 @@ impl TestContext {
     }
 }
 
-/// A Docker engine of a test's own, with the busybox image. Gone when dropped.
+/// A Docker engine of a test's own, with the busybox image. Its files are in memory: engines wait for the disk at every
+/// container, and a disk that is busy with something else would be the slowest part of a test. Gone when dropped.
 #[derive(Debug)]
 pub struct PrivateEngine {
     folder: PathBuf,
@@ -76,6 +79,10 @@ impl PrivateEngine {
             folder: folder.to_owned(),
             dockerd: None,
         };
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "proctor-test"]).arg(folder);
+        let mounted = mount.status().expect("mount starts");
+        assert!(mounted.success(), "no file system in memory: {mounted}");
         engine.up();
         let pipe = format!(
             "docker -H '{shared}' save {BUSYBOX} | docker -H '{}' load",
@@ -131,15 +138,29 @@ impl PrivateEngine {
         }
     }
 
+    /// Lets it hang: connections are taken, and nothing is answered.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Shuts it down; it ends its containers first.
     pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        // Should it hang.
+        self.thaw();
         if let Some(mut dockerd) = self.dockerd.take() {
-            let pid = i32::try_from(dockerd.id()).ok();
-            let pid = pid
-                .and_then(rustix::process::Pid::from_raw)
-                .expect("a process id");
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
             dockerd.wait().expect("it ends");
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(dockerd) = &self.dockerd {
+            kill_process(Pid::from_child(dockerd), signal).expect("it is ours");
         }
     }
 }
@@ -151,12 +172,8 @@ impl Drop for PrivateEngine {
             self.up();
         }
         self.stop();
-        // An engine that was killed leaves its mounts.
-        let below = format!("{}/", self.folder.display());
-        let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
-        let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-        for place in places.filter(|place| place.starts_with(&below)) {
-            let _ = Command::new("umount").args(["--lazy", place]).status();
-        }
+        // With what an engine that was killed has mounted below.
+        let mut umount = Command::new("umount");
+        let _ = umount.arg("--lazy").arg(&self.folder).status();
     }
 }

@@ -148,6 +148,12 @@ fn tell(summary: &proctor_harness::runner::RunSummary, args: &RunArgs) -> Result
         let hint = "`proctor status` tells how far they are, `proctor run SUITE --resume` takes the run up again";
         ui::note(&format!("left: its jobs go on; {hint}"));
     }
+    for lost in &summary.lost_engines {
+        ui::note(&format!(
+            "warning: {}: {}; its trials were done by others",
+            lost.address, lost.reason
+        ));
+    }
     for failed in &summary.failed_starts {
         ui::error(&CliError::FailedStart(failed.clone()));
     }

@@ -31,6 +31,7 @@ use crate::{
     outcome::Outcome,
     plan::TrialPlan,
     runner::{CACHE, FailedStart, TrialSummary, summary},
+    sandbox::LostEngine,
     spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
     store::{self, Meta, Record, RunDir, StoreError},
     suite::{SNAPSHOT_FILE, SuiteError, SuiteListener, SuiteRun, TrialKey},
@@ -99,6 +100,7 @@ pub async fn queued(run: &Utf8Path, host: &Host) -> Option<QueueCount> {
 pub(crate) struct Gathered {
     pub(crate) done: Vec<TrialSummary>,
     pub(crate) failed_starts: Vec<FailedStart>,
+    pub(crate) lost_engines: Vec<LostEngine>,
     /// Whether jobs go on without us.
     pub(crate) is_detached: bool,
     /// Whether somebody else cancelled jobs.

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 
 use self::docker::{Address, BuildSpec, Engine, EngineError, EngineOptions, Image};
 pub use self::{
-    pool::{Capacity, Pool, Seat},
+    pool::{Capacity, LostEngine, Pool, Seat},
     room::{Access, DockerRoom, Rights, Room, RoomSpec, StartError, View, container_env},
     running::Running,
 };
@@ -46,8 +46,12 @@ pub struct DockerSandbox {
     label: String,
     /// Images by the name that was asked for: one name is one image throughout a run.
     images: Mutex<BTreeMap<String, Image>>,
+    /// How it is reached.
+    options: EngineOptions,
     /// The engines of the run, which may have what this one lacks.
     peers: Vec<Engine>,
+    /// The engine of this machine, which may have it when these do not.
+    own: Option<Address>,
     /// What was found out about programs in images.
     programs: Mutex<BTreeMap<(String, String), Option<Installed>>>,
     /// One build at a time: trials of one task want the same image.
@@ -68,14 +72,14 @@ impl Sandbox {
         }
         let area = Area::create(&host.temp)
             .map_err(|error| EngineError::file("write to", host.temp.as_std_path(), &error))?;
-        let engine = Engine::connect(&EngineOptions {
+        let options = EngineOptions {
             address: Address::find(host)?,
             binary: host.binary.clone().into(),
             scratch: area.scratch.clone().into(),
             supervisor: host.supervisor.clone(),
             env: host.env.clone().into_iter().collect(),
-        })
-        .await?;
+        };
+        let engine = Engine::connect(&options).await?;
         let us = Owner {
             folder: run_dir.to_owned(),
             process: Holder::here(&host.name, None),
@@ -92,7 +96,9 @@ impl Sandbox {
             execution: execution.clone(),
             label: us.label(),
             images: Mutex::default(),
+            options,
             peers: Vec::new(),
+            own: None,
             programs: Mutex::default(),
             building: Mutex::default(),
             _area: area,
@@ -173,14 +179,28 @@ impl DockerSandbox {
         Ok(image)
     }
 
-    /// An image from another engine of the run that has it.
+    /// An image from another engine of the run that has it, or from that of this machine.
     async fn fetch(&self, name: &str) -> Result<Image, EngineError> {
         for peer in &self.peers {
             if peer.image(name).await.is_ok() {
                 return peer.send_image(name, &self.engine).await;
             }
         }
+        if let Some(own) = self.own_engine().await
+            && own.image(name).await.is_ok()
+        {
+            return own.send_image(name, &self.engine).await;
+        }
         self.engine.image(name).await
+    }
+
+    /// The engine of this machine, when others do the work and it is there.
+    async fn own_engine(&self) -> Option<Engine> {
+        let options = EngineOptions {
+            address: self.own.clone()?,
+            ..self.options.clone()
+        };
+        Engine::connect(&options).await.ok()
     }
 
     /// The image that a Dockerfile makes, built once and within a time. `sink` is given what the

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8PathBuf;
-use proctor_testkit::{BUSYBOX, PrivateEngine, TestContext, wait_until};
+use proctor_testkit::{BUSYBOX, PrivateEngine, TestContext, docker_host, wait_until};
 use serde_json::{Value, json};
 
 use super::elsewhere::{SshServer, over_tcp};
@@ -70,19 +70,77 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     let path = suite(&context, 100, [&first.host(), &second.host()]);
     let running = context
         .proctor(["run", path.as_str(), "--no-tui"])
-        .deadline(Duration::from_mins(4))
+        .deadline(Duration::from_mins(7))
         .spawn();
-    wait_until(Duration::from_mins(2), "some trials have ended", || {
-        finished(&context) >= 10
+    // The first does many while the second still takes the image.
+    wait_until(Duration::from_mins(2), "both have a share", || {
+        shares(&context).len() == 2
     });
     let image = docker(&second.host(), &["image", "inspect", BUSYBOX]);
     assert!(image.status.success(), "the image was sent");
-    let before = shares(&context);
     second.kill();
-    assert_eq!(before.len(), 2, "both have a share: {before:?}");
-    assert!(finished(&context) < 100, "it died in mid-run");
+    let before = shares(&context);
+    assert!(finished(&context) < 100, "it died in mid-run: {before:?}");
     running.wait().assert_code(0);
     assert_eq!(finished(&context), 100);
+}
+
+#[test]
+fn trials_of_an_engine_that_hangs_are_done_by_another() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(first) = PrivateEngine::start(one.path()) else {
+        return;
+    };
+    let Some(second) = PrivateEngine::start(other.path()) else {
+        return;
+    };
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let path = suite(&context, 12, [&first.host(), &second.host()]);
+    let run = || {
+        let program = context.proctor(["run", path.as_str(), "--no-tui"]);
+        program.deadline(Duration::from_mins(4))
+    };
+    let running = run().spawn();
+    wait_until(Duration::from_mins(1), "the second is at work", || {
+        !docker(&second.host(), &["ps", "--quiet"]).stdout.is_empty()
+    });
+    second.freeze();
+    let output = running.wait();
+    output.assert_code(0);
+    let lost = format!("{}: it died in mid-run", second.host());
+    assert!(output.stderr.contains(&lost), "{output:?}");
+    assert_eq!(finished(&context), 12);
+    // What it had is removed when it is seen again.
+    second.thaw();
+    run().run().assert_code(0);
+    assert_eq!(shares(&context).len(), 2);
+    for engine in [&first, &second] {
+        assert_eq!(context.containers(&engine.host()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_engine_that_is_away_is_told_and_an_image_comes_from_our_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(first) = PrivateEngine::start(folder.path()) else {
+        return;
+    };
+    let removed = docker(&first.host(), &["rmi", BUSYBOX]);
+    assert!(removed.status.success(), "{removed:?}");
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let away = format!("unix://{}", folder.path().join("away.sock").display());
+    let run = |hosts: [&str; 2]| {
+        let path = suite(&context, 2, hosts);
+        let program = context.proctor(["run", path.as_str(), "--no-tui"]);
+        program.env("DOCKER_HOST", docker_host().unwrap()).run()
+    };
+    let output = run([&away, &first.host()]);
+    output.assert_code(0);
+    assert!(output.stderr.contains(&away), "{output:?}");
+    assert_eq!(finished(&context), 2);
+    let output = run([&away, &away]);
+    assert_ne!(output.code, Some(0), "{output:?}");
+    assert!(output.stderr.contains(&away), "{output:?}");
 }
 
 #[test]
