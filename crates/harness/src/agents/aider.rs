@@ -121,11 +121,7 @@ impl Adapter for Aider {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let refused = options::refuse(section, "aider", INSTEAD, &[]);
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-        let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let settings: Settings = options::read(section, "aider", INSTEAD, &[])?;
         let mut common = options::common(
             section,
             settings.prompt.as_deref(),
@@ -141,9 +137,7 @@ impl Adapter for Aider {
         env: &BTreeMap<String, String>,
         _check: Option<&AuthCheck>,
     ) -> Authentication {
-        options::key_in(env, litellm::KEYS).map_or(Authentication::Unknown, |name| {
-            Authentication::Found(name.to_owned())
-        })
+        options::authentication(env, litellm::KEYS, Authentication::Unknown)
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

@@ -136,11 +136,7 @@ impl Adapter for Copilot {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let refused = options::refuse(section, "copilot-cli", INSTEAD, TAKEN);
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-        let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let settings: Settings = options::read(section, "copilot-cli", INSTEAD, TAKEN)?;
         let common = options::common(
             section,
             settings.prompt.as_deref(),
@@ -162,9 +158,7 @@ impl Adapter for Copilot {
         env: &BTreeMap<String, String>,
         _check: Option<&AuthCheck>,
     ) -> Authentication {
-        options::key_in(env, KEYS).map_or(Authentication::Unknown, |name| {
-            Authentication::Found(name.to_owned())
-        })
+        options::authentication(env, KEYS, Authentication::Unknown)
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

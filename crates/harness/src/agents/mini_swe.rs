@@ -125,11 +125,7 @@ impl Adapter for MiniSwe {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let refused = options::refuse(section, "mini-swe-agent", INSTEAD, TAKEN);
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-        let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let settings: Settings = options::read(section, "mini-swe-agent", INSTEAD, TAKEN)?;
         let mut common = options::common(
             section,
             settings.prompt.as_deref(),
@@ -155,9 +151,7 @@ impl Adapter for MiniSwe {
         env: &BTreeMap<String, String>,
         _check: Option<&AuthCheck>,
     ) -> Authentication {
-        options::key_in(env, litellm::KEYS).map_or(Authentication::Unknown, |name| {
-            Authentication::Found(name.to_owned())
-        })
+        options::authentication(env, litellm::KEYS, Authentication::Unknown)
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

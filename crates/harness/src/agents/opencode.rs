@@ -145,11 +145,7 @@ impl Adapter for OpenCode {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let refused = options::refuse(section, "opencode", INSTEAD, &[]);
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-        let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let settings: Settings = options::read(section, "opencode", INSTEAD, &[])?;
         let mut common = options::common(
             section,
             settings.prompt.as_deref(),
@@ -173,9 +169,7 @@ impl Adapter for OpenCode {
         env: &BTreeMap<String, String>,
         _check: Option<&AuthCheck>,
     ) -> Authentication {
-        options::key_in(env, KEYS).map_or(Authentication::Unknown, |name| {
-            Authentication::Found(name.to_owned())
-        })
+        options::authentication(env, KEYS, Authentication::Unknown)
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

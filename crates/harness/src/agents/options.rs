@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
+
 use crate::{
-    agent::{Installed, LaunchContext, LaunchError},
+    agent::{Authentication, Installed, LaunchContext, LaunchError},
     config::{AgentSection, Fault, PromptSource, resolve_prompt},
 };
 
@@ -56,9 +58,23 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("transport", "leave it out"),
 ];
 
-/// Complaints about every option that `agent` cannot honour. `own` has what to use instead
-/// where this agent has a way of its own; `taken` names keys that it does have.
-pub(super) fn refuse(
+/// The settings of `agent`, unless there are options among them that it cannot honour. `own` has what to use instead where
+/// it has a way of its own; `taken` names keys of others that it does have.
+pub(super) fn read<T: DeserializeOwned>(
+    section: &AgentSection<'_>,
+    agent: &str,
+    own: &[(&str, &str)],
+    taken: &[&str],
+) -> Result<T, Vec<Fault>> {
+    let refused = refuse(section, agent, own, taken);
+    if refused.is_empty() {
+        section.config.read().map_err(|fault| vec![fault])
+    } else {
+        Err(refused)
+    }
+}
+
+fn refuse(
     section: &AgentSection<'_>,
     agent: &str,
     own: &[(&str, &str)],
@@ -205,6 +221,15 @@ impl<'a> CommandLine<'a> {
     fn name(&self) -> &str {
         self.cli.path.file_name().unwrap_or("the program")
     }
+}
+
+/// The login by one of these variables, or what is known without.
+pub(super) fn authentication(
+    env: &BTreeMap<String, String>,
+    names: &[&str],
+    otherwise: Authentication,
+) -> Authentication {
+    key_in(env, names).map_or(otherwise, |name| Authentication::Found(name.to_owned()))
 }
 
 /// Whether one of these variables has a value, and which.

@@ -126,11 +126,8 @@ impl Adapter for Codex {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let refused = options::refuse(section, "Codex", INSTEAD, &["append_system_prompt"]);
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-        let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let settings: Settings =
+            options::read(section, "Codex", INSTEAD, &["append_system_prompt"])?;
         let common = options::common(
             section,
             settings.prompt.as_deref(),
@@ -145,9 +142,7 @@ impl Adapter for Codex {
         env: &BTreeMap<String, String>,
         _check: Option<&AuthCheck>,
     ) -> Authentication {
-        options::key_in(env, &[KEY, OPENAI_KEY]).map_or(Authentication::Unknown, |name| {
-            Authentication::Found(name.to_owned())
-        })
+        options::authentication(env, &[KEY, OPENAI_KEY], Authentication::Unknown)
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

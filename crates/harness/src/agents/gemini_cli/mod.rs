@@ -110,11 +110,7 @@ impl Adapter for GeminiCli {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let refused = options::refuse(section, "Gemini CLI", INSTEAD, TAKEN);
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-        let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let settings: Settings = options::read(section, "Gemini CLI", INSTEAD, TAKEN)?;
         if settings.max_turns == Some(0) {
             let fault = section
                 .config
@@ -135,9 +131,7 @@ impl Adapter for GeminiCli {
         env: &BTreeMap<String, String>,
         _check: Option<&AuthCheck>,
     ) -> Authentication {
-        options::key_in(env, &[KEY]).map_or(Authentication::Unknown, |name| {
-            Authentication::Found(name.to_owned())
-        })
+        options::authentication(env, &[KEY], Authentication::Unknown)
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

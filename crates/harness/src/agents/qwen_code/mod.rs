@@ -166,11 +166,7 @@ impl Adapter for QwenCode {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let refused = options::refuse(section, "Qwen Code", INSTEAD, TAKEN);
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-        let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let settings: Settings = options::read(section, "Qwen Code", INSTEAD, TAKEN)?;
         if settings.max_turns == Some(0) {
             let fault = section
                 .config
@@ -192,9 +188,7 @@ impl Adapter for QwenCode {
         _check: Option<&AuthCheck>,
     ) -> Authentication {
         let keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
-        options::key_in(env, &keys).map_or(Authentication::Missing, |name| {
-            Authentication::Found(name.to_owned())
-        })
+        options::authentication(env, &keys, Authentication::Missing)
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {
