@@ -189,6 +189,13 @@ impl Gateway {
         Some(key.account())
     }
 
+    /// The same for a key whose account nobody asks for.
+    pub fn cut_off(&self, key: &VirtualKey) {
+        if let Some(key) = self.hub.keys.remove(key.expose()) {
+            key.close();
+        }
+    }
+
     /// The account of a key so far.
     pub fn ledger(&self, key: &VirtualKey) -> Option<Ledger> {
         let key = self.hub.keys.find(key.expose())?;

@@ -79,6 +79,7 @@ pub struct Models {
 /// A trial's way to the models.
 #[derive(Debug)]
 pub struct TrialModels {
+    gateway: Arc<Gateway>,
     key: VirtualKey,
     _socket: Option<SocketGuard>,
     /// What the agent is told.
@@ -98,6 +99,13 @@ impl TrialModels {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into()
+    }
+}
+
+impl Drop for TrialModels {
+    /// A trial may be left as it is, with an agent that goes on where nobody can end it.
+    fn drop(&mut self) {
+        self.gateway.cut_off(&self.key);
     }
 }
 
@@ -266,6 +274,7 @@ impl Models {
             Some(_) => format!("http://127.0.0.1:{PORT_INSIDE}"),
         };
         Ok(TrialModels {
+            gateway: Arc::clone(&self.gateway),
             endpoint: Endpoint {
                 base_url,
                 key: key.expose().to_owned(),
@@ -422,4 +431,28 @@ pub(crate) fn relay() -> Relay {
 /// The folder of a trial's sockets.
 pub fn sockets(area: &Utf8Path) -> Utf8PathBuf {
     area.join("run")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_trial_that_was_left_as_it_is_opens_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let models = Models::start_for_judges(&BTreeMap::new()).unwrap();
+        let opened = models.open(Needs {
+            label: "agent/task/1",
+            artifacts: Utf8Path::from_path(dir.path()).unwrap(),
+            sockets: None,
+            allow_hosts: Vec::new(),
+            temperature: None,
+            budget: None,
+        });
+        let opened = opened.unwrap();
+        let key = opened.key.clone();
+        assert!(models.gateway().ledger(&key).is_some());
+        drop(opened);
+        assert!(models.gateway().ledger(&key).is_none());
+    }
 }

@@ -315,8 +315,12 @@ impl SuiteRun<'_> {
         });
         // All wait at once, so that one whose provider rests does not keep others from running.
         let running: FuturesUnordered<_> = trials.collect();
-        let gathered = pool.watched(gather(running, &stop)).await;
-        pool.close().await;
+        let gathered = pool.watched(async {
+            let gathered = gather(running, &stop).await;
+            pool.close().await;
+            gathered
+        });
+        let gathered = gathered.await;
         let gathered = Gathered {
             lost_engines: pool.lost(),
             ..gathered?
@@ -491,6 +495,7 @@ impl Job<'_> {
                 () = self.cancel.cancelled() => return Ok(Done::NotRun),
             };
             let attempted = tokio::select! {
+                biased;
                 attempted = self.attempt(number, plan, &seat, listener) => attempted,
                 // Nobody there would answer: it is left as it is, and done elsewhere.
                 () = seat.died() => continue,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use self::docker::{Address, BuildSpec, Engine, EngineError, EngineOptions, Image};
+use self::pool::Peer;
 pub use self::{
     pool::{Capacity, LostEngine, Pool, Seat},
     room::{Access, DockerRoom, Rights, Room, RoomSpec, StartError, View, container_env},
@@ -49,7 +50,7 @@ pub struct DockerSandbox {
     /// How it is reached.
     options: EngineOptions,
     /// The engines of the run, which may have what this one lacks.
-    peers: Vec<Engine>,
+    peers: Vec<Peer>,
     /// The engine of this machine, which may have it when these do not.
     own: Option<Address>,
     /// What was found out about programs in images.
@@ -181,9 +182,12 @@ impl DockerSandbox {
 
     /// An image from another engine of the run that has it, or from that of this machine.
     async fn fetch(&self, name: &str) -> Result<Image, EngineError> {
+        let mut failed = None;
         for peer in &self.peers {
-            if peer.image(name).await.is_ok() {
-                return peer.send_image(name, &self.engine).await;
+            match peer.send(name, &self.engine).await {
+                Some(Ok(image)) => return Ok(image),
+                Some(Err(error)) => failed = Some(error),
+                None => {}
             }
         }
         if let Some(own) = self.own_engine().await
@@ -191,7 +195,10 @@ impl DockerSandbox {
         {
             return own.send_image(name, &self.engine).await;
         }
-        self.engine.image(name).await
+        match failed {
+            Some(error) => Err(error),
+            None => self.engine.image(name).await,
+        }
     }
 
     /// The engine of this machine, when others do the work and it is there.

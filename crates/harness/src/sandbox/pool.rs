@@ -14,18 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Sandbox,
-    docker::{Address, Engine, EngineError},
+    docker::{Address, Engine, EngineError, Image},
 };
 use crate::{
-    causes::chain,
     config::{Execution, Executor},
     host::Host,
 };
 
 /// How often engines are asked whether they live.
 const LOOK: Duration = Duration::from_secs(5);
-/// One that gives no answer so many times in a row is dead: its machine went dark, or it hangs.
+/// One that gives no answer so many times in a row, while another does, is dead: its machine went dark, or it hangs.
 const UNANSWERED: u32 = 3;
+/// How soon an engine is asked again that a trial has complained of.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// All places of a run.
 #[derive(Debug)]
@@ -44,7 +45,14 @@ pub struct Pool {
 struct Member {
     sandbox: Sandbox,
     capacity: Capacity,
-    /// Cancelled when it is dead.
+    /// Cancelled when it is dead. There is always one that is not.
+    dead: CancellationToken,
+}
+
+/// One of several engines.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    engine: Engine,
     dead: CancellationToken,
 }
 
@@ -84,23 +92,30 @@ impl Pool {
             let only = Sandbox::open(execution, host, run_dir).await?;
             return Ok(Pool::of(vec![only], Vec::new(), execution));
         };
-        let (mut sandboxes, mut absent, mut first) = (Vec::new(), Vec::new(), None);
         let own = Address::find(host).ok();
-        for address in hosts {
+        let opened = hosts.iter().map(async |address| {
             let host = host.with("DOCKER_HOST", address);
-            match Sandbox::open(execution, &host, run_dir).await {
+            Sandbox::open(execution, &host, run_dir).await
+        });
+        let opened = future::join_all(opened).await;
+        let (mut sandboxes, mut absent, mut first) = (Vec::new(), Vec::new(), None);
+        for (address, opened) in hosts.iter().zip(opened) {
+            match opened {
                 Ok(mut sandbox) => {
                     if let Sandbox::Docker(docker) = &mut sandbox {
                         docker.own.clone_from(&own);
                     }
                     sandboxes.push(sandbox);
                 }
-                Err(error @ EngineError::Unreachable { .. }) => {
+                Err(
+                    ref error @ (EngineError::Unreachable { ref reason, .. }
+                    | EngineError::Gone { ref reason, .. }),
+                ) => {
                     absent.push(LostEngine {
                         address: address.clone(),
-                        reason: chain(&error),
+                        reason: format!("it was not there ({reason})"),
                     });
-                    first.get_or_insert(error);
+                    first.get_or_insert(error.clone());
                 }
                 Err(error) => return Err(error),
             }
@@ -112,23 +127,24 @@ impl Pool {
     }
 
     fn of(sandboxes: Vec<Sandbox>, absent: Vec<LostEngine>, execution: &Execution) -> Pool {
-        let engines: Vec<_> = sandboxes.iter().filter_map(Sandbox::engine).collect();
-        let engines: Vec<_> = engines.into_iter().cloned().collect();
-        let members = sandboxes.into_iter().map(|mut sandbox| {
-            if let Sandbox::Docker(docker) = &mut sandbox {
-                docker.peers.clone_from(&engines);
-            }
-            let capacity = sandbox.engine().map(Engine::capacity);
-            Member {
-                capacity: capacity.unwrap_or(Capacity {
+        let members = sandboxes.into_iter().map(|sandbox| Member {
+            capacity: sandbox.engine().map_or(
+                Capacity {
                     processors: 1,
                     memory: u64::MAX,
-                }),
-                sandbox,
-                dead: CancellationToken::new(),
-            }
+                },
+                Engine::capacity,
+            ),
+            sandbox,
+            dead: CancellationToken::new(),
         });
-        let members: Vec<Member> = members.collect();
+        let mut members: Vec<Member> = members.collect();
+        let peers: Vec<Peer> = members.iter().filter_map(Member::peer).collect();
+        for member in &mut members {
+            if let Sandbox::Docker(docker) = &mut member.sandbox {
+                docker.peers.clone_from(&peers);
+            }
+        }
         Pool {
             trials: Mutex::new(vec![0; members.len()]),
             absent,
@@ -160,16 +176,11 @@ impl Pool {
             is_dead: member.dead.is_cancelled(),
         });
         let member = match choose(&offers.collect::<Vec<_>>(), self.needs) {
-            // Where all are dead, a trial may say so in its record.
-            None if self.members.len() == 1 || !self.has_living() => 0,
+            None if self.members.len() == 1 => 0,
             other => other?,
         };
         trials[member] += 1;
         Some(member)
-    }
-
-    fn has_living(&self) -> bool {
-        self.members.iter().any(|one| !one.dead.is_cancelled())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
@@ -178,17 +189,14 @@ impl Pool {
 
     /// Watch the engines while `work` is done: one that is cut off tells nothing to those who wait for its answers.
     pub async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
-        let watched = async {
-            // A single engine may come back, and nobody else could do what it has.
-            if self.members.len() > 1 {
-                future::join_all(self.members.iter().map(Member::watch)).await;
-            }
-            future::pending().await
-        };
-        tokio::select! {
-            done = work => done,
-            never = watched => never,
+        let over = CancellationToken::new();
+        let _until_then = over.clone().drop_guard();
+        let peers: Vec<Peer> = self.members.iter().filter_map(Member::peer).collect();
+        // A single engine may come back, and nobody else could do what it has.
+        if peers.len() > 1 {
+            tokio::task::spawn_blocking(move || watch(&peers, &over));
         }
+        work.await
     }
 
     /// The engines that were away, or died.
@@ -205,33 +213,86 @@ impl Pool {
 
     /// Wait until nothing of them is left.
     pub async fn close(&self) {
-        for member in &self.members {
-            // What a dead one has left is removed by the next run, unless it is back by now.
-            if !member.dead.is_cancelled() || member.answers().await {
-                member.sandbox.close().await;
-            }
-        }
+        future::join_all(self.members.iter().map(Member::close)).await;
     }
 }
 
 impl Member {
-    async fn answers(&self) -> bool {
-        match self.sandbox.engine() {
-            None => true,
-            Some(engine) => engine.answers().await,
-        }
+    fn peer(&self) -> Option<Peer> {
+        Some(Peer {
+            engine: self.sandbox.engine()?.clone(),
+            dead: self.dead.clone(),
+        })
     }
 
-    /// Until it is dead.
-    async fn watch(&self) {
-        let mut unanswered = 0;
-        while unanswered < UNANSWERED && !self.dead.is_cancelled() {
-            tokio::time::sleep(LOOK).await;
-            let answers = self.answers().await;
-            unanswered = if answers { 0 } else { unanswered + 1 };
+    async fn close(&self) {
+        // What a dead one has left is removed by the next run, unless it is back by now.
+        let is_dead = self.dead.is_cancelled();
+        match self.sandbox.engine() {
+            Some(engine) if is_dead && !engine.answers().await => {}
+            Some(_) if is_dead => self.sandbox.close().await,
+            _ => tokio::select! {
+                () = self.sandbox.close() => {}
+                () = self.dead.cancelled() => {}
+            },
         }
-        self.dead.cancel();
     }
+}
+
+impl Peer {
+    async fn answers(&self) -> bool {
+        !self.dead.is_cancelled() && self.engine.answers().await
+    }
+
+    /// Send an image that it has to another; `None` when it has none, or dies over it.
+    pub(super) async fn send(&self, name: &str, to: &Engine) -> Option<Result<Image, EngineError>> {
+        let sent = async {
+            self.engine.image(name).await.ok()?;
+            Some(self.engine.send_image(name, to).await)
+        };
+        tokio::select! {
+            biased;
+            () = self.dead.cancelled() => None,
+            sent = sent => sent,
+        }
+    }
+}
+
+/// Watch engines until it is over, on a thread of its own: trials may keep theirs busy for longer than an answer may take.
+fn watch(peers: &[Peer], over: &CancellationToken) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async {
+        tokio::select! {
+            () = find_dead(peers) => {}
+            () = over.cancelled() => {}
+        }
+    });
+}
+
+async fn find_dead(peers: &[Peer]) {
+    let mut unanswered = vec![0; peers.len()];
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let answers = future::join_all(peers.iter().map(Peer::answers)).await;
+        for dead in dead(&mut unanswered, &answers) {
+            peers[dead].dead.cancel();
+        }
+    }
+}
+
+/// Who has left too many questions unanswered by now.
+fn dead(unanswered: &mut [u32], answers: &[bool]) -> Vec<usize> {
+    for (count, answers) in unanswered.iter_mut().zip(answers) {
+        *count = if *answers { 0 } else { *count + 1 };
+    }
+    // Where nobody answers it is rather us who are cut off.
+    let can_tell = answers.contains(&true);
+    let silent = unanswered.iter().enumerate();
+    let silent = silent.filter(|(_, count)| can_tell && **count >= UNANSWERED);
+    silent.map(|(index, _)| index).collect()
 }
 
 /// A member, to whoever has to choose one.
@@ -273,22 +334,27 @@ impl Seat<'_> {
 
     /// Whether what became of the trial is that its engine died, and another can do it.
     pub async fn has_died(&self) -> bool {
-        if self.pool.members.len() < 2 {
+        let Some(us) = self.member().peer() else {
             return false;
+        };
+        for _ in 0..UNANSWERED {
+            if us.answers().await {
+                return false;
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
         }
-        let member = self.member();
-        if !member.dead.is_cancelled() && !member.answers().await {
-            member.dead.cancel();
+        let peers = self.pool.members.iter().filter_map(Member::peer);
+        let others = future::join_all(peers.map(async |peer| peer.answers().await)).await;
+        let can_another = others.contains(&true);
+        if can_another {
+            us.dead.cancel();
         }
-        member.dead.is_cancelled() && self.pool.has_living()
+        can_another
     }
 
-    /// Until its engine is dead and another can do the trial.
+    /// Until its engine is dead.
     pub async fn died(&self) {
         self.member().dead.cancelled().await;
-        if !self.pool.has_living() {
-            future::pending::<()>().await;
-        }
     }
 }
 
@@ -304,6 +370,18 @@ mod tests {
     use super::*;
 
     const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn who_is_silent_while_others_answer_is_dead_and_nobody_is_when_all_are_silent() {
+        let mut unanswered = [0; 2];
+        let mut asked = |answers: [bool; 2]| dead(&mut unanswered, &answers);
+        let (both, first, none) = ([true, true], [true, false], [false, false]);
+        for answers in [first, first, both, first, first, none, none] {
+            assert_eq!(asked(answers), Vec::<usize>::new(), "{answers:?}");
+        }
+        assert_eq!(asked(first), [1]);
+        assert_eq!(asked(both), Vec::<usize>::new());
+    }
 
     #[test]
     fn trials_go_where_there_is_most_room() {

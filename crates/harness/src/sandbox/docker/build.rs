@@ -68,7 +68,8 @@ impl Engine {
         }
         let archive = archive::pack(move |archive| files.pack(archive));
         let body = Some(bollard::body_try_stream(archive));
-        let mut answers = self.docker().build_image(options(spec, &tag), None, body);
+        let docker = self.patient();
+        let mut answers = docker.build_image(options(spec, &tag), None, body);
         let failed = |message: String| EngineError::Build {
             tag: tag.clone(),
             message,

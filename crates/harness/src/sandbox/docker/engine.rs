@@ -31,7 +31,11 @@ const PODMAN: &str = "podman";
 /// An engine that does not answer for so long is dead.
 const PING: Duration = Duration::from_secs(10);
 /// The longest an engine may take to begin its answer, in seconds.
-const ANSWER: u64 = 120;
+pub(super) const ANSWER: u64 = 120;
+/// The same where it answers only when it has all that it is sent: images, contexts of builds, workspaces.
+const TRANSFER: Duration = Duration::from_hours(1);
+/// The longest it may take to its first answer of all.
+const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
 /// How an engine is reached.
 #[derive(Clone, Debug)]
@@ -127,7 +131,12 @@ impl Engine {
             other => other,
         };
         let docker = docker.map_err(unreachable)?;
-        let docker = docker.negotiate_version().await.map_err(unreachable)?;
+        let negotiated = tokio::time::timeout(FIRST_ANSWER, docker.negotiate_version());
+        let negotiated = negotiated.await.map_err(|_| EngineError::Unreachable {
+            address: options.address.to_string(),
+            reason: format!("it gave no answer within {} s", FIRST_ANSWER.as_secs()),
+        });
+        let docker = negotiated?.map_err(unreachable)?;
         let info = docker.info().await.map_err(unreachable)?;
         if info.os_type.as_deref() == Some("windows") {
             return Err(EngineError::WindowsContainers {
@@ -268,6 +277,11 @@ impl Engine {
 
     pub(super) fn docker(&self) -> &Docker {
         &self.shared.docker
+    }
+
+    /// The same for what takes long to send.
+    pub(super) fn patient(&self) -> Docker {
+        self.docker().clone().with_timeout(TRANSFER)
     }
 
     /// Where connections of our own go to.

@@ -87,14 +87,19 @@ impl Engine {
             ..ImportImageOptions::default()
         };
         let import = async {
-            let mut answers = pin!(to.docker().import_image_stream(options, parts, None));
+            let docker = to.patient();
+            let mut answers = pin!(docker.import_image_stream(options, parts, None));
             while let Some(answer) = answers.next().await {
                 answer.map_err(|error| EngineError::of("take an image", error))?;
             }
             Ok::<(), EngineError>(())
         };
-        let (imported, ()) = tokio::join!(import, export);
-        imported?;
+        tokio::pin!(import);
+        // Who stops taking it does not wait for what is still to come.
+        tokio::select! {
+            imported = &mut import => imported?,
+            () = export => import.await?,
+        }
         to.image(name).await
     }
 }

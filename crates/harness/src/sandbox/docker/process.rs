@@ -2,6 +2,7 @@
 //! output as it comes, then the report.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::attach::{self, Attached, Input, Piece};
 use super::container::Inner;
 use super::disk::exceeded;
+use super::engine::ANSWER;
 use super::{DiskLimit, EngineError};
 
 /// How long the last output may take to arrive when the container is gone.
@@ -415,7 +417,9 @@ pub(super) async fn connect(container: &Inner) -> Result<Attached, EngineError> 
     let engine = &container.engine;
     let version = engine.docker().client_version();
     let prefix = format!("/v{}.{}", version.major_version, version.minor_version);
-    let attached = attach::attach(engine.socket(), &prefix, &container.id).await;
+    let attached = attach::attach(engine.socket(), &prefix, &container.id);
+    let attached = tokio::time::timeout(Duration::from_secs(ANSWER), attached).await;
+    let attached = attached.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     attached.map_err(|error| EngineError::gone("attach to a container", error.to_string()))
 }
 

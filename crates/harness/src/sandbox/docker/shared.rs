@@ -88,9 +88,8 @@ impl Engine {
             ..Default::default()
         };
         let body = bollard::body_try_stream(archive);
-        let done = self
-            .docker()
-            .upload_to_container(container, Some(options), body);
+        let docker = self.patient();
+        let done = docker.upload_to_container(container, Some(options), body);
         done.await
             .map_err(|error| EngineError::of(&format!("put files into {to}"), error))
     }
