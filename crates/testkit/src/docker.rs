@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::context::TestContext;
-use crate::leftovers::wait_until;
+use crate::leftovers::{processes_with, wait_until};
 
 /// Names the engine; nothing is pulled by a test.
 const HOST: &str = "PROCTOR_TEST_DOCKER_HOST";
@@ -158,6 +158,23 @@ impl PrivateEngine {
         }
     }
 
+    /// Ends what an engine that was killed has left: the helper of each container, and what that started.
+    fn end_helpers(&self) {
+        let helpers = processes_with(&self.folder.display().to_string());
+        let pids = helpers.iter().filter_map(|line| line.split(':').next());
+        for pid in pids {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+            let tasks = tasks.into_iter().flatten().flatten();
+            let started = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
+            let started: String = started.flatten().collect();
+            for pid in started.split_whitespace().chain([pid]) {
+                let pid = pid.parse().ok().and_then(Pid::from_raw);
+                // It may be over by now.
+                let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+            }
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(dockerd) = &self.dockerd {
             kill_process(Pid::from_child(dockerd), signal).expect("it is ours");
@@ -172,6 +189,7 @@ impl Drop for PrivateEngine {
             self.up();
         }
         self.stop();
+        self.end_helpers();
         // With what an engine that was killed has mounted below.
         let mut umount = Command::new("umount");
         let _ = umount.arg("--lazy").arg(&self.folder).status();
