@@ -69,7 +69,7 @@ pub enum CliError {
     NothingToRun,
     /// An option of suites was given without one.
     #[error(
-        "--agent, --task, --category, --trials, --parallel, --seed, --retry-infra, --resume and --dry-run need a suite"
+        "--agent, --task, --category, --trials, --parallel, --sandbox, --network, --seed, --retry-infra, --resume, --on-interrupt and --dry-run need a suite"
     )]
     NotASuite,
     /// A filter names what is not there.
@@ -326,6 +326,7 @@ impl CliError {
 fn suite_hint(error: &SuiteError) -> Option<String> {
     let hint = match error {
         SuiteError::Trial(error) => return error.hint(),
+        SuiteError::Sandbox(error) => return error.hint(),
         SuiteError::Store(error) if error.is_full() => "make room, and go on with --resume",
         SuiteError::Changed { .. } => "resume with the same suite and options, or start a new run",
         SuiteError::Running { .. } => "wait for it to end, or end it",

@@ -16,3 +16,11 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     }
     text
 }
+
+/// What is at the bottom of an error: libraries wrap what the system said in words of their own.
+pub(crate) fn root(mut error: &dyn Error) -> String {
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    error.to_string()
+}

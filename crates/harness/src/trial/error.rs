@@ -74,6 +74,7 @@ impl TrialError {
                 ..
             } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
             TrialError::Launch { problem, .. } => problem.hint.clone(),
+            TrialError::Sandbox(error) => error.hint(),
             TrialError::NoImage { .. } => {
                 Some("name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
             }

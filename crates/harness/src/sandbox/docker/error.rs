@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proctor_process::JobFailure;
 
-use crate::causes::chain;
+use crate::causes::root;
 
 /// Why an engine did not do what it was asked to. Sources are kept as text, so that an error can be told again.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -103,6 +103,12 @@ impl EngineError {
         matches!(self, Self::Gone { .. } | Self::Unreachable { .. })
     }
 
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = "start it, or say in DOCKER_HOST or the suite's `hosts` where there is one; `proctor doctor` tells what is there";
+        matches!(self, Self::Unreachable { .. }).then(|| hint.to_owned())
+    }
+
     /// Whether the engine does not know what was asked for.
     pub(super) fn is_missing(&self) -> bool {
         matches!(
@@ -136,7 +142,7 @@ impl EngineError {
             | Error::HyperResponseError { .. }
             | Error::HyperLegacyError { .. }
             | Error::SocketNotFoundError(_)
-            | Error::RequestTimeoutError => Self::gone(doing, chain(&error)),
+            | Error::RequestTimeoutError => Self::gone(doing, root(&error)),
             other => refused(0, other.to_string()),
         }
     }
