@@ -334,9 +334,8 @@ impl Seat<'_> {
 
     /// Whether what became of the trial is that its engine died, and another can do it.
     pub async fn has_died(&self) -> bool {
-        let Some(us) = self.member().peer() else {
-            return false;
-        };
+        let us = self.member().peer().filter(|_| self.pool.members.len() > 1);
+        let Some(us) = us else { return false };
         for _ in 0..UNANSWERED {
             if us.answers().await {
                 return false;
