@@ -20,7 +20,7 @@ fn record_of(rig: &Rig, script: &str, branch: &str, judge: &str) -> Value {
         "evaluators": ["git-diff", {"name": "command", "config": {"command": judge}}],
     });
     rig.context.testcase(&case.to_string());
-    let run = rig.program(&path, &[]).deadline(Duration::from_mins(4));
+    let run = rig.program(&path, &[]).deadline(Duration::from_mins(8));
     run.run().assert_code(0);
     rig.assert_tidy();
     rig.record("agent")
