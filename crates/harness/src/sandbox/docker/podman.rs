@@ -40,7 +40,9 @@ fn choose(
 /// Starts podman's service and waits until its socket is there.
 pub(super) async fn serve(program: &Path, server: &Server<'_>) -> Result<Served, EngineError> {
     Served::start(server, |socket| {
-        let mut command = Command::new(program, "/");
+        // In the folder of its socket: helpers of containers write a file where it was started when memory runs out.
+        let folder = Path::new(socket).parent().unwrap_or(Path::new("/"));
+        let mut command = Command::new(program, folder);
         let listen = format!("unix://{socket}");
         let args = ["system", "service", "--time=0", &listen];
         command.args = args.map(Into::into).into();
