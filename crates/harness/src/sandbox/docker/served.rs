@@ -12,7 +12,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::{Address, EngineError};
-use crate::{helper, platform::engine::SSH_MAKES_SOCKETS};
+use crate::{
+    helper,
+    platform::engine::{self, SSH_MAKES_SOCKETS},
+};
 
 /// How long the program may take until it serves: ssh logs in, podman opens its storage.
 const START: Duration = Duration::from_secs(30);
@@ -110,7 +113,8 @@ impl Near {
 
     async fn is_open(&self) -> bool {
         match self {
-            Near::Socket(path) => path.exists(),
+            // It is there a moment before anybody listens.
+            Near::Socket(path) => engine::listens(path),
             Near::Port(port) => TcpStream::connect(port).await.is_ok(),
         }
     }
