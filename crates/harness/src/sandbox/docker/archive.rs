@@ -93,10 +93,18 @@ fn append_folder(
     name: &Path,
     folder: &Path,
 ) -> io::Result<()> {
-    archive.append_dir(name, folder)?;
+    let told = |path: &Path, error: &io::Error| {
+        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+    };
+    let added = archive.append_dir(name, folder);
+    added.map_err(|error| told(folder, &error))?;
     let mut folders = vec![(name.to_owned(), folder.to_owned())];
     while let Some((name, folder)) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if is_gone(&error, &folder) => continue,
+            entries => entries.map_err(|error| told(&folder, &error))?,
+        };
+        for entry in entries {
             let entry = entry?;
             let (name, path) = (name.join(entry.file_name()), entry.path());
             let kind = entry.file_type()?;
@@ -110,12 +118,17 @@ fn append_folder(
                 archive.append_path_with_name(&path, &name)
             };
             match added {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(&path) => {}
-                added => added?,
+                Err(error) if is_gone(&error, &path) => {}
+                added => added.map_err(|error| told(&path, &error))?,
             }
         }
     }
     Ok(())
+}
+
+/// Whether that is all that is wrong: git tidies up on its own, and the agent's programs may not have ended.
+fn is_gone(error: &io::Error, path: &Path) -> bool {
+    error.kind() == io::ErrorKind::NotFound && !exists(path)
 }
 
 /// Whether there is something with this name, be it a link that leads nowhere.
@@ -261,6 +274,32 @@ mod tests {
         let link = platform::pointer::target(&to.path().join("link")).unwrap();
         assert_eq!(link, to.path().join("nowhere"));
         assert!(!exists(&to.path().join("socket")));
+    }
+
+    /// Removes a folder when something has been written.
+    struct Remover<'a>(&'a Path);
+
+    impl Write for Remover<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if bytes.starts_with(b"sub") {
+                std::fs::remove_dir_all(self.0).unwrap();
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_before_it_is_read_is_left_out() {
+        let from = tempfile::tempdir().unwrap();
+        let below = from.path().join("sub");
+        std::fs::create_dir(&below).unwrap();
+        let mut archive = tar::Builder::new(Remover(&below));
+        append_folder(&mut archive, Path::new("."), from.path()).unwrap();
+        assert!(!exists(&below), "it was removed in between");
     }
 
     #[tokio::test]
