@@ -146,6 +146,23 @@ fn a_run_that_is_cancelled_leaves_neither_containers_nor_podman() {
     rig.assert_tidy();
 }
 
+/// Helpers of its containers write a file into the folder of its service then.
+#[test]
+fn memory_that_runs_out_leaves_no_file_outside_of_the_run() {
+    let Some(rig) = Rig::new() else { return };
+    let script = "tail /dev/zero; echo hello > greeting.txt";
+    rig.write(script, &json!({"limits": {"memory": "64m"}}));
+    let run = rig.podman.on(rig.context.proctor(["run", "suite.yaml"]));
+    run.run();
+    let record = rig.record();
+    assert_eq!(record["sandbox"]["oom_kills"], 1, "{record:#}");
+    for folder in ["/", rig.context.root().as_str()] {
+        let file = Utf8PathBuf::from(folder).join("oom");
+        assert!(!file.exists(), "{file}");
+    }
+    rig.assert_tidy();
+}
+
 /// What was started for a run goes with it however that ends; the next run finds the container and removes it.
 #[test]
 fn a_run_that_is_killed_takes_podman_along_and_is_swept_by_the_next() {

@@ -119,8 +119,12 @@ impl SshServer {
             let made = context.program("ssh-keygen".into(), args);
             made.env("PATH", SYSTEM_PATH).run().assert_code(0);
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port();
+        // Not among those that connections get: whoever waits for one of these may be connected to itself.
+        let ports = (20_000..30_000)
+            .cycle()
+            .skip(std::process::id() as usize % 10_000);
+        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        let port = ports.take(100).find(is_free).expect("a free port");
         let config = format!(
             "ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
         );
