@@ -114,6 +114,8 @@ fn append_folder(
             let added = if kind.is_dir() {
                 folders.push((name.clone(), path.clone()));
                 archive.append_dir(&name, &path)
+            } else if kind.is_file() {
+                append_file(archive, &name, &path)
             } else {
                 archive.append_path_with_name(&path, &name)
             };
@@ -124,6 +126,16 @@ fn append_folder(
         }
     }
     Ok(())
+}
+
+/// Adds a file with as many bytes as it had when it was opened: an archive whose file grew meanwhile is no archive.
+fn append_file(archive: &mut tar::Builder<impl Write>, name: &Path, path: &Path) -> io::Result<()> {
+    let file = fs::File::open(path)?;
+    let metadata = file.metadata()?;
+    let mut header = tar::Header::new_gnu();
+    header.set_metadata(&metadata);
+    let bytes = file.chain(io::repeat(0)).take(metadata.len());
+    archive.append_data(&mut header, name, bytes)
 }
 
 /// Whether that is all that is wrong: git tidies up on its own, and the agent's programs may not have ended.
@@ -274,6 +286,35 @@ mod tests {
         let link = platform::pointer::target(&to.path().join("link")).unwrap();
         assert_eq!(link, to.path().join("nowhere"));
         assert!(!exists(&to.path().join("socket")));
+    }
+
+    /// Lets a file grow when its header has been written.
+    struct Grower<'a>(&'a Path, Vec<u8>);
+
+    impl Write for Grower<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if bytes.starts_with(b"log") {
+                std::fs::write(self.0, "one\ntwo\n".repeat(500)).unwrap();
+            }
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_file_that_grows_meanwhile_is_as_long_as_it_was() {
+        let from = tempfile::tempdir().unwrap();
+        let log = from.path().join("log");
+        std::fs::write(&log, "one\n").unwrap();
+        let mut archive = tar::Builder::new(Grower(&log, Vec::new()));
+        append_folder(&mut archive, Path::new("."), from.path()).unwrap();
+        let bytes = archive.into_inner().unwrap().1;
+        let mut read = tar::Archive::new(&bytes[..]);
+        let sizes = read.entries().unwrap().map(|entry| entry.unwrap().size());
+        assert_eq!(sizes.collect::<Vec<_>>(), [0, 4]);
     }
 
     /// Removes a folder when something has been written.
