@@ -11,6 +11,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::outcome::Outcome;
 use proctor_testkit::{Output, TestContext};
+use serde_json::Value;
 
 /// A fenced block of a page.
 struct Block {
@@ -157,6 +158,48 @@ fn every_yaml_example_is_valid() {
         let _ = std::fs::remove_file(settings);
     }
     assert!(examples > 8, "only {examples} examples were found");
+}
+
+/// Every `.yaml` below a folder that is a test case or a suite, with its text.
+fn configs(folder: &Utf8Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir_utf8().unwrap() {
+        let path = entry.unwrap().into_path();
+        if path.is_dir() {
+            found.extend(configs(&path));
+        } else if path.extension() == Some("yaml") {
+            found.push((path.to_string(), read(&path)));
+        }
+    }
+    found
+}
+
+/// Editors check files against the schema: it takes whatever the program takes.
+#[test]
+fn every_yaml_example_fits_the_published_schema() {
+    let schema: Value =
+        serde_json::from_str(&read(&root().join("docs/schema/suite.json"))).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let mut examples = configs(&root().join("examples"));
+    assert!(examples.len() > 4, "{examples:?}");
+    for block in pages().iter().flat_map(|page| blocks(page)) {
+        let place = format!("{}:{}", block.page, block.line);
+        match block.info.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["yaml", "suite"] => examples.push((place, block.text)),
+            ["yaml", "testcase" | "agent" | "evaluators"] => {
+                examples.push((place, testcase(&block)));
+            }
+            _ => {}
+        }
+    }
+    for (place, text) in examples {
+        let document: Value = serde_saphyr::from_str(&text).unwrap();
+        let complaints: Vec<String> = schema
+            .iter_errors(&document)
+            .map(|error| error.to_string())
+            .collect();
+        assert_eq!(complaints, Vec::<String>::new(), "{place}");
+    }
 }
 
 /// A suite of the docs, beside the files that it names.

@@ -344,7 +344,17 @@ fn the_published_schema_knows_suites() {
     let agents = json!([{"name": "a", "type": "claude-code", "config": {"max_turns": 3}}]);
     let suite = json!({"agents": agents, "tasks": [{"testcase": "cases/*.yaml"}], "trials": 2});
     schema.assert_valid(&suite);
+    for right in [
+        json!({"$schema": "../docs/schema/suite.json"}),
+        json!({"proxy": {"gateway": "litellm", "budget_per_trial_usd": 0.5}}),
+        json!({"secrets": {"env_file": ".env", "unsafe_pass_through": ["TOKEN"]}}),
+        json!({"agents": [{"type": "auto", "order": ["codex"]}]}),
+    ] {
+        schema.assert_valid(&with(&suite, &right));
+    }
     for wrong in [
+        json!({"proxy": {"gateway": "nginx"}}),
+        json!({"secrets": {"env-file": ".env"}}),
         json!({"trails": 2}),
         json!({"trials": 0}),
         json!({"tasks": []}),

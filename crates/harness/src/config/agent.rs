@@ -34,6 +34,9 @@ pub struct AgentSection<'a> {
     pub prompt: Option<&'a PromptSource>,
 }
 
+/// The type of an agent that is the first one installed.
+pub(super) const AUTO: &str = "auto";
+
 /// Which adapter drives the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentType {
@@ -117,7 +120,7 @@ impl AgentSpec {
     pub fn unknown(&self, known: &[&str]) -> Fault {
         let name = match &self.kind {
             AgentType::Named(name) => name,
-            AgentType::Auto => "auto",
+            AgentType::Auto => AUTO,
         };
         suggest::unknown_name(self.kind_span, "agent type", name, known)
     }
@@ -158,7 +161,8 @@ pub(super) struct AgentAsWritten {
     config: Option<IgnoredAny>,
 }
 
-/// The names of `backend`, for the schema: reading them gives better complaints by hand.
+/// An agent by its older name.
+// For the schema: reading them by hand gives better complaints.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "stands for its schema")]
@@ -273,12 +277,12 @@ fn kind(written: &AgentAsWritten, node: &Node, key: Span) -> Result<(AgentType, 
         .with_hint("keep `type`")),
         (None, None) => Err(Fault::new(key, "missing key `type`")
             .with_hint("name the agent, such as `type: claude-code`")),
-        (Some(name), None) if name == "auto" => Ok((AgentType::Auto, node.span_of("type"))),
+        (Some(name), None) if name == AUTO => Ok((AgentType::Auto, node.span_of("type"))),
         (Some(name), None) if name.is_empty() => Err(node.fault("type", "the agent type is empty")),
         (Some(name), None) => Ok((AgentType::Named(name.clone()), node.span_of("type"))),
         (None, Some(backend)) => {
             let kind = match backend {
-                "auto" => AgentType::Auto,
+                AUTO => AgentType::Auto,
                 "claude" => AgentType::Named("claude-code".to_owned()),
                 other => {
                     let message = format!("the backend `{other}` is not supported yet");

@@ -249,7 +249,7 @@ pub enum Network {
     None,
 }
 
-/// `sandbox`, for the schema.
+/// A name, or a map with settings.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "stands for its schema")]
@@ -258,7 +258,7 @@ pub(super) enum SandboxChoice {
     Map(SandboxAsWritten),
 }
 
-/// `network`, for the schema.
+/// A name, or a map with the hosts that are allowed.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "stands for its schema")]
@@ -267,7 +267,7 @@ pub(super) enum NetworkChoice {
     Map(NetworkAsWritten),
 }
 
-/// The names of `network`, for the schema.
+/// What a trial may reach.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "stands for its schema")]

@@ -60,7 +60,7 @@ pub enum GatewayPlace {
     Head,
 }
 
-/// `executor`, for the schema.
+/// A name, or a map with settings.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "stands for its schema")]

@@ -29,7 +29,7 @@ use super::{
 /// The longest delay that can be put in: longer than any client waits.
 const LONGEST_LATENCY_MS: u64 = 600_000;
 
-/// A number that is set or clamped, for the schema.
+/// A number that is set, or clamped to a range.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "stands for its schema")]
@@ -48,7 +48,7 @@ pub(super) struct NumberAsWritten<T> {
     at_most: Option<T>,
 }
 
-/// One status or several, for the schema.
+/// One status or several.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "stands for its schema")]

@@ -4,7 +4,7 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::{eval::EvalCase, suite::Suite, testcase::TestCase};
+use super::{agent::AUTO, eval::EvalCase, suite::Suite, testcase::TestCase};
 use crate::agent::Adapter;
 
 /// The schema of what users write: a suite if it names agents or tasks, else a test case.
@@ -66,9 +66,10 @@ fn schema_for_testcase(adapters: &[&dyn Adapter]) -> Value {
     let mut schema = generator.into_root_schema_for::<TestCase>().to_value();
     schema["title"] = json!("Proctor test case");
     let agent = &mut schema["$defs"]["Agent"];
-    let names: Vec<&str> = configs.iter().map(|(name, _)| *name).collect();
+    let names = configs.iter().map(|(name, _)| *name);
+    let names: Vec<&str> = names.chain([AUTO]).collect();
     agent["properties"]["type"] = json!({
-        "description": "The adapter.",
+        "description": "The adapter; `auto` is the first that is installed.",
         "type": "string",
         "enum": names,
     });
@@ -177,7 +178,7 @@ mod tests {
     fn the_config_of_the_agent_follows_its_type() {
         let schema = schema_for_testcase(&[&Fake]);
         let agent = &schema["$defs"]["Agent"];
-        assert_eq!(agent["properties"]["type"]["enum"], json!(["fake"]));
+        assert_eq!(agent["properties"]["type"]["enum"], json!(["fake", "auto"]));
         let choice = json!({
             "if": { "properties": { "type": { "const": "fake" } }, "required": ["type"] },
             "then": { "properties": { "config": { "$ref": "#/$defs/FakeConfig" } } },

@@ -31,6 +31,13 @@ const NOT_YET: [&str; 1] = ["max_cost"];
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
+    /// The schema that an editor checks the file against.
+    #[serde(rename = "$schema")]
+    #[expect(
+        dead_code,
+        reason = "for editors; named here so that it is a known key"
+    )]
+    schema: Option<String>,
     /// The contenders: an `agent` section each, with a `name`.
     #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     #[expect(
@@ -102,9 +109,24 @@ pub struct Suite {
         reason = "read from the tree; named here so that it is a known key"
     )]
     gateway: Option<IgnoredAny>,
+    /// The gateway as Thunderdome writes it.
+    #[schemars(with = "Option<thunderdome::ProxyAsWritten>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    proxy: Option<IgnoredAny>,
+    /// Keys of providers, and what agents may see of them.
+    #[schemars(with = "Option<thunderdome::SecretsAsWritten>")]
+    #[expect(
+        dead_code,
+        reason = "read from the tree; named here so that it is a known key"
+    )]
+    secrets: Option<IgnoredAny>,
 }
 
-/// Where tasks come from, for the schema: reading them gives better complaints by hand.
+/// Where tasks come from.
+// For the schema: reading them by hand gives better complaints.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "stands for its schema")]
@@ -135,7 +157,7 @@ struct FolderEntry {
     category: Option<String>,
 }
 
-/// An adapter script, for the schema.
+/// An adapter script.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "stands for its schema")]
 struct Orchestrator {
@@ -362,7 +384,7 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
     let name = match (&name, &spec.kind) {
         (Some((_, _, node)), _) => agent_name(node).map_err(|fault| vec![fault])?,
         (None, agent::AgentType::Named(kind)) => kind.clone(),
-        (None, agent::AgentType::Auto) => "auto".to_owned(),
+        (None, agent::AgentType::Auto) => agent::AUTO.to_owned(),
     };
     Ok(SuiteAgent { name, spec })
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8Path;
+use schemars::JsonSchema;
 
 use super::{
     agent::{AgentSpec, AgentType},
@@ -18,6 +19,41 @@ use super::{
 
 /// Keys of an orchestrator.
 const KEYS: [&str; 4] = ["name", "adapter", "image", "env"];
+
+/// `proxy`, as Thunderdome writes it.
+// For the schema: reading it by hand gives better complaints.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "stands for its schema")]
+pub(super) struct ProxyAsWritten {
+    /// Who stands between agents and providers.
+    gateway: Option<ProxyKind>,
+    /// What one trial may spend, in dollars.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    budget_per_trial_usd: Option<f64>,
+}
+
+/// Who stands between agents and providers.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "stands for its schema")]
+enum ProxyKind {
+    None,
+    Proctor,
+    LiteLlm,
+}
+
+/// `secrets`.
+// For the schema: it is read before the rest, for the rest may need it.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "stands for its schema")]
+pub(super) struct SecretsAsWritten {
+    /// A file with `NAME=value` on each line, relative to the suite; the environment itself wins.
+    env_file: Option<String>,
+    /// Variables that agents get as they are: they can use, print and leak them.
+    unsafe_pass_through: Option<Vec<String>>,
+}
 
 /// The contenders under `orchestrators`: agents of the kind `adapter`.
 pub(super) fn orchestrators(root: &Node, faults: &mut Vec<Fault>) -> Vec<SuiteAgent> {
