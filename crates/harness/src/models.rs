@@ -338,18 +338,34 @@ impl Models {
     }
 }
 
-/// What the calls cost that a gateway wrote down in this folder, as far as that is known.
-pub(crate) fn spent_usd_in(artifacts: &Utf8Path) -> f64 {
+/// What the calls cost that gateways wrote down below a folder, as far as that is known: those of the agent, of its
+/// earlier iterations and of judges.
+pub(crate) fn spent_usd_in(folder: &Utf8Path) -> f64 {
     #[derive(serde::Deserialize)]
     struct Spent {
         cost_nano_usd: Option<NanoUsd>,
     }
-    let text = fs_err::read_to_string(artifacts.join(CALLS_FILE)).unwrap_or_default();
-    // A line may be cut off where a process was killed.
-    let calls = text.lines();
-    let calls = calls.filter_map(|line| serde_json::from_str::<Spent>(line).ok());
-    let known = calls.filter_map(|call| call.cost_nano_usd);
+    let known = calls_below::<Spent>(folder)
+        .into_iter()
+        .filter_map(|call| call.cost_nano_usd);
     known.fold(NanoUsd::default(), NanoUsd::plus).0 as f64 / 1e9
+}
+
+/// The calls that gateways wrote down below a folder. What lies in workspaces is the agents'.
+pub(crate) fn calls_below<T: serde::de::DeserializeOwned>(folder: &Utf8Path) -> Vec<T> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && entry.file_name() != "src-modified" {
+            found.extend(calls_below::<T>(entry.path()));
+        } else if entry.file_name() == CALLS_FILE {
+            let text = fs_err::read_to_string(entry.path()).unwrap_or_default();
+            // A line may be cut off where a process was killed.
+            let calls = text.lines().map(serde_json::from_str);
+            found.extend(calls.filter_map(Result::ok));
+        }
+    }
+    found
 }
 
 /// What one trial may spend.

@@ -120,6 +120,14 @@ pub enum SpecError {
         /// What is wrong.
         reason: String,
     },
+    /// A file that it names is not there.
+    #[error("{path} could not be read: {reason}")]
+    Missing {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// What it names is not what it was.
     #[error("{what} is not what it was when the run began")]
     Changed {
@@ -247,7 +255,7 @@ impl TrialSpec {
         let models = match &self.gateway {
             Some(GatewaySpec::Head { file }) => {
                 let file = Utf8Path::new(file);
-                let head = HeadGateway::read(file).map_err(|reason| SpecError::Unreadable {
+                let head = HeadGateway::read(file).map_err(|reason| SpecError::Missing {
                     path: file.to_owned(),
                     reason,
                 })?;
@@ -270,7 +278,11 @@ impl TrialSpec {
         let one = |error| SpecError::Config(vec![error]);
         let cwd = Utf8Path::new(&self.cwd);
         let settings = Settings::load(host.home.as_deref(), cwd, &host.env).map_err(one)?;
-        let kept = fs::read_to_string(&self.suite.kept).unwrap_or_default();
+        let kept = std::fs::read_to_string(&self.suite.kept);
+        let kept = kept.map_err(|error| SpecError::Missing {
+            path: self.suite.kept.clone().into(),
+            reason: error.to_string(),
+        })?;
         let file = Utf8Path::new(&self.suite.file);
         if digest(&kept) != self.suite.sha256 {
             let what = self.suite.kept.clone();
@@ -364,11 +376,14 @@ mod tests {
             "trial-1.attempt-2",
             "trial-2",
         ] {
-            let artifacts = root.join(folder).join("artifacts");
-            fs::create_dir_all(&artifacts).unwrap();
-            fs::write(artifacts.join("calls.ndjson"), calls).unwrap();
+            // The agent's, those of an iteration that has ended, and a judge's.
+            for part in ["", "iterations/1", "evaluators/judge"] {
+                let folder = root.join(folder).join("artifacts").join(part);
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(folder.join("calls.ndjson"), calls).unwrap();
+            }
         }
-        assert!((spent_usd(&root.join("trial-1")) - 0.75).abs() < 1e-9);
+        assert!((spent_usd(&root.join("trial-1")) - 2.25).abs() < 1e-9);
         assert!(spent_usd(&root.join("trial-3")).abs() < 1e-9);
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::env::consts::EXE_SUFFIX;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -35,9 +36,22 @@ impl TestContext {
     /// The same in a directory whose name starts with this text, which may be as odd as the file
     /// system allows.
     pub fn named(proctor: &str, prefix: &str) -> Self {
+        Self::at(proctor, prefix, &std::env::temp_dir())
+    }
+
+    /// The same in memory where there is a place for that: trials wait for the disk, and a hundred of them would wait
+    /// for whatever else it is busy with.
+    pub fn in_memory(proctor: &str) -> Self {
+        let memory = Path::new("/dev/shm");
+        let disk = std::env::temp_dir();
+        let parent = if memory.is_dir() { memory } else { &disk };
+        Self::at(proctor, "proctor-test-", parent)
+    }
+
+    fn at(proctor: &str, prefix: &str, parent: &Path) -> Self {
         let dir = tempfile::Builder::new()
             .prefix(prefix)
-            .tempdir()
+            .tempdir_in(parent)
             .expect("a temporary directory");
         let root = platform::true_name(dir.path()).expect("the directory just made");
         let root = Utf8PathBuf::from_path_buf(root).expect("a temporary directory in UTF-8");

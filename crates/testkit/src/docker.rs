@@ -120,14 +120,26 @@ impl PrivateEngine {
             .stdin(Stdio::null())
             .stderr(log.try_clone().expect("a second handle"))
             .stdout(log);
-        self.dockerd = Some(command.spawn().expect("dockerd starts"));
         let host = self.host();
+        let dockerd = command.spawn().expect("dockerd starts");
+        let dockerd = self.dockerd.insert(dockerd);
         wait_until(CHANGE, "dockerd answers", || {
+            // On a busy machine its helper may come too late for it.
+            if dockerd.try_wait().is_ok_and(|ended| ended.is_some()) {
+                *dockerd = command.spawn().expect("dockerd starts");
+            }
             let mut docker = Command::new("docker");
             docker.args(["-H", &host, "version"]).stdout(Stdio::null());
             docker.stderr(Stdio::null());
             docker.status().is_ok_and(|status| status.success())
         });
+    }
+
+    /// The end of what it wrote about itself.
+    pub fn log(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(50).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
     /// Kills it on the spot. Containers go on without it.
@@ -184,11 +196,8 @@ impl PrivateEngine {
 
 impl Drop for PrivateEngine {
     fn drop(&mut self) {
-        // Only a living engine ends the helpers that it started.
-        if self.dockerd.is_none() && !std::thread::panicking() {
-            self.up();
-        }
         self.stop();
+        // One that was killed has left them.
         self.end_helpers();
         // With what an engine that was killed has mounted below.
         let mut umount = Command::new("umount");

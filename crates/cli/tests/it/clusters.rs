@@ -31,7 +31,8 @@ fn spec(context: &TestContext, seconds: u64) -> Utf8PathBuf {
 fn spec_with(context: &TestContext, seconds: u64, more: &Value, args: &[&str]) -> Utf8PathBuf {
     for program in ["sbatch", "scontrol"] {
         let path = context.bin().join(program);
-        fs_err::write(&path, "#!/bin/sh\necho closed >&2\nexit 1\n").unwrap();
+        let stub = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$0.asked\"\necho closed >&2\nexit 1\n";
+        fs_err::write(&path, stub).unwrap();
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = suite(context, &agents(context, seconds), more);
@@ -54,7 +55,7 @@ fn trial(context: &TestContext, spec: &Utf8PathBuf) -> Program {
 #[test]
 fn of_two_processes_that_are_given_the_same_trial_one_runs_it() {
     let context = context();
-    let spec = spec(&context, 3);
+    let spec = spec(&context, 5);
     schema(&context, "trial").assert_valid(&json_of(&spec));
     let running = [
         trial(&context, &spec).spawn(),
@@ -71,6 +72,13 @@ fn of_two_processes_that_are_given_the_same_trial_one_runs_it() {
     let record = json_of(&folder.join("artifacts/record.json"));
     assert_eq!(record["outcome"], "completed");
     assert_eq!(folder.parent().unwrap().read_dir().unwrap().count(), 1);
+    // What happened is told by the one that ran it, and by nobody else.
+    let events = fs_err::read_to_string(folder.join("artifacts/events.ndjson")).unwrap();
+    let events = events.lines().map(serde_json::from_str);
+    let events: Vec<Value> = events.collect::<Result<_, _>>().unwrap();
+    let names: Vec<_> = events.iter().map(|event| event["event"].as_str()).collect();
+    assert_eq!(names.first(), Some(&Some("started")), "{names:?}");
+    assert_eq!(names.last(), Some(&Some("ended")), "{names:?}");
 }
 
 #[test]
@@ -174,12 +182,67 @@ fn work_that_was_not_judged_in_time_is_kept_and_can_be_judged() {
 }
 
 #[test]
+fn a_job_asks_for_what_the_suite_says() {
+    let context = context();
+    let slurm = json!({
+        "type": SLURM, "partition": "short", "account": "lab", "time": "7201s", "memory": "4g", "cpus": 2,
+        "args": ["--constraint=x86"],
+    });
+    spec_with(&context, 0, &json!({"executor": slurm, "parallel": 8}), &[]);
+    let asked = fs_err::read_to_string(context.bin().join("sbatch.asked")).unwrap();
+    let asked: Vec<&str> = asked.lines().collect();
+    for expected in [
+        "--parsable",
+        "--requeue",
+        "--array=0-1%8",
+        "--partition=short",
+        "--account=lab",
+        "--time=121",
+        "--mem=4096M",
+        "--cpus-per-task=2",
+        "--constraint=x86",
+    ] {
+        assert!(asked.contains(&expected), "{expected}: {asked:?}");
+    }
+}
+
+/// Nobody can say how an agent would have done.
+#[test]
+fn an_agent_that_was_not_started_in_its_jobs_time_has_no_score() {
+    let context = context();
+    let more = json!({"executor": {"type": SLURM, "time": "8s"}});
+    let spec = spec_with(&context, 0, &more, &[]);
+    let suite = context.root().join("suite");
+    let case = suite.join("cases/one.json");
+    let mut slow = json_of(&case);
+    slow["pre_execution"] = json!([{"name": "script", "config": {"command": "sleep 60"}}]);
+    fs_err::write(&case, slow.to_string()).unwrap();
+    fs_err::remove_dir_all(suite.join("results")).unwrap();
+    let path = suite.join("proctor.json");
+    context.proctor(["run", path.as_str()]).run().assert_code(3);
+    trial(&context, &spec).run().assert_code(3);
+    let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
+    let record = json_of(&folder.join("artifacts/record.json"));
+    assert_eq!(record["outcome"], "sandbox", "{record:#}");
+    assert_eq!(record["score"], Value::Null, "{record:#}");
+    assert!(
+        record["errors"].to_string().contains("the time of its job"),
+        "{record:#}"
+    );
+}
+
+#[test]
 fn a_budget_of_the_command_line_reaches_the_nodes() {
     let context = context();
     let more = json!({"executor": SLURM});
     let spec = spec_with(&context, 0, &more, &["--max-cost", "2"]);
     let gateway = &json_of(&spec)["gateway"];
     assert_eq!(gateway, &json!({"place": "trial", "slice_usd": 1.0}));
+    // Whoever resumes the run may give more.
+    let suite = context.root().join("suite/proctor.json");
+    let more = ["run", suite.as_str(), "--resume", "--max-cost", "4"];
+    context.proctor(more).run().assert_code(3);
+    assert_eq!(json_of(&spec)["gateway"]["slice_usd"], 2.0);
     let key = ("ANTHROPIC_API_KEY", "sk-test");
     trial(&context, &spec)
         .env(key.0, key.1)

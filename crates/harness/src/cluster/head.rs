@@ -297,11 +297,22 @@ impl<'a> Head<'a> {
 
     async fn write_spec(&self, number: usize) -> Result<(), StoreError> {
         let path = paths::spec(&self.slurm.folder, number);
-        if path.exists() {
-            // It says the same: the plan is the one that the run began with.
-            return Ok(());
-        }
-        let spec = self.spec(number, self.commit(number).await);
+        let spec = match TrialSpec::read(&path) {
+            // The plan is the one that the run began with; time and money are what whoever resumes it gives.
+            Ok(kept) => {
+                let now = self.spec(number, None);
+                let spec = TrialSpec {
+                    time_limit_s: now.time_limit_s,
+                    gateway: now.gateway,
+                    ..kept.clone()
+                };
+                if spec == kept {
+                    return Ok(());
+                }
+                spec
+            }
+            Err(_) => self.spec(number, self.commit(number).await),
+        };
         let bytes = serde_json::to_vec_pretty(&spec).expect("texts are JSON");
         // Whole, but not synced: there may be thousands, and who submits it again writes it again.
         let written = NamedTempFile::new_in(path.parent().unwrap_or(&path)).and_then(|mut file| {

@@ -196,7 +196,14 @@ impl Slurm<'_> {
         command.env = Environment::Exactly(self.env());
         command.stdin = input.map_or(Source::Null, |text| Source::Bytes(text.into_bytes()));
         let output = quick::output(command, PATIENCE).await;
-        let output = output.map_err(|source| SlurmError::NotFound { program, source })?;
+        let output = output.map_err(|error| match error {
+            // It is there; its controller does not answer.
+            error @ proctor_process::Error::TimedOut { .. } => SlurmError::Failed {
+                program,
+                message: error.to_string(),
+            },
+            source => SlurmError::NotFound { program, source },
+        })?;
         if output.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }

@@ -5,7 +5,7 @@ use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
 use super::LOG_FILE;
-use crate::models::CALLS_FILE;
+use crate::models::calls_below;
 
 /// What a run used, by LiteLLM's own log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -46,8 +46,9 @@ impl LiteLlmAccount {
         // Both also see calls that only count tokens.
         let told = answered.filter_map(|call| call.completion_tokens.filter(|tokens| *tokens > 0));
         let told: Vec<u64> = told.collect();
-        let mut counted = Vec::new();
-        count(run, &mut counted);
+        let counted = calls_below::<Counted>(run).into_iter();
+        let counted = counted.filter_map(|call| call.usage.map(|usage| usage.output));
+        let counted: Vec<u64> = counted.filter(|tokens| *tokens > 0).collect();
         let mut account = LiteLlmAccount {
             calls: told.len() as u64,
             output_tokens: told.iter().sum(),
@@ -67,20 +68,6 @@ impl LiteLlmAccount {
     }
 }
 
-/// What each call wrote whose usage the gateway knows. What lies in workspaces is the agents'.
-fn count(folder: &Utf8Path, found: &mut Vec<u64>) {
-    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder && entry.file_name() != "src-modified" {
-            count(entry.path(), found);
-        } else if entry.file_name() == CALLS_FILE {
-            let calls: Vec<Counted> = lines(entry.path()).unwrap_or_default();
-            let usage = calls.into_iter().filter_map(|call| call.usage);
-            found.extend(usage.map(|usage| usage.output).filter(|tokens| *tokens > 0));
-        }
-    }
-}
-
 /// The lines of a file that can be read as such; a line may be cut off where a process was killed.
 fn lines<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<Vec<T>> {
     let text = fs_err::read_to_string(path).ok()?;
@@ -93,6 +80,7 @@ fn lines<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<Vec<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::models::CALLS_FILE;
 
     fn account(litellm: &[u64], gateway: &[&[u64]]) -> LiteLlmAccount {
         let dir = tempfile::tempdir().unwrap();

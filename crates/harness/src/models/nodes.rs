@@ -52,7 +52,7 @@ pub(crate) fn is_provider_key(name: &str) -> bool {
 impl HeadGateway {
     /// Read what the head wrote.
     pub(crate) fn read(file: &Utf8Path) -> Result<HeadGateway, String> {
-        let bytes = fs_err::read(file).map_err(|error| error.to_string())?;
+        let bytes = std::fs::read(file).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     }
 

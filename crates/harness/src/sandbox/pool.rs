@@ -2,7 +2,7 @@
 //! the trials by their free slots and memory. What an engine that dies was doing is done elsewhere.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -25,8 +25,10 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(5);
 /// One that gives no answer so many times in a row, while another does, is dead: its machine went dark, or it hangs.
 const UNANSWERED: u32 = 3;
-/// How soon an engine is asked again that a trial has complained of.
+/// How soon engines are asked when a trial has complained of one.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a trial waits to learn whether its engine is dead, when none answers.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// All places of a run.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Pool {
     /// How many trials each member has.
     trials: Mutex<Vec<u64>>,
     freed: Notify,
+    /// A trial broke: engines are asked soon.
+    suspected: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -150,6 +154,7 @@ impl Pool {
             absent,
             needs: execution.limits.memory,
             freed: Notify::new(),
+            suspected: Arc::default(),
             members,
         }
     }
@@ -194,7 +199,8 @@ impl Pool {
         let peers: Vec<Peer> = self.members.iter().filter_map(Member::peer).collect();
         // A single engine may come back, and nobody else could do what it has.
         if peers.len() > 1 {
-            tokio::task::spawn_blocking(move || watch(&peers, &over));
+            let suspected = Arc::clone(&self.suspected);
+            tokio::task::spawn_blocking(move || watch(&peers, &suspected, &over));
         }
         work.await
     }
@@ -259,23 +265,27 @@ impl Peer {
 }
 
 /// Watch engines until it is over, on a thread of its own: trials may keep theirs busy for longer than an answer may take.
-fn watch(peers: &[Peer], over: &CancellationToken) {
+fn watch(peers: &[Peer], suspected: &Notify, over: &CancellationToken) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         tokio::select! {
-            () = find_dead(peers) => {}
+            () = find_dead(peers, suspected) => {}
             () = over.cancelled() => {}
         }
     });
 }
 
-async fn find_dead(peers: &[Peer]) {
+/// The only one who declares an engine dead.
+async fn find_dead(peers: &[Peer], suspected: &Notify) {
     let mut unanswered = vec![0; peers.len()];
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = suspected.notified() => tokio::time::sleep(ASK_AGAIN).await,
+        }
         let answers = future::join_all(peers.iter().map(Peer::answers)).await;
         for dead in dead(&mut unanswered, &answers) {
             peers[dead].dead.cancel();
@@ -336,19 +346,19 @@ impl Seat<'_> {
     pub async fn has_died(&self) -> bool {
         let us = self.member().peer().filter(|_| self.pool.members.len() > 1);
         let Some(us) = us else { return false };
-        for _ in 0..UNANSWERED {
-            if us.answers().await {
-                return false;
+        let answered = async {
+            while !us.answers().await {
+                self.pool.suspected.notify_one();
+                tokio::time::sleep(ASK_AGAIN).await;
             }
-            tokio::time::sleep(ASK_AGAIN).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.died() => true,
+            () = answered => false,
+            // Nobody is declared dead when none answers.
+            () = tokio::time::sleep(PATIENCE) => false,
         }
-        let peers = self.pool.members.iter().filter_map(Member::peer);
-        let others = future::join_all(peers.map(async |peer| peer.answers().await)).await;
-        let can_another = others.contains(&true);
-        if can_another {
-            us.dead.cancel();
-        }
-        can_another
     }
 
     /// Until its engine is dead.

@@ -162,6 +162,10 @@ impl Stream {
     fn write(&self) -> bool {
         let mut file = lock(&self.file);
         if file.is_none() {
+            if lock(&self.held).bytes.is_empty() {
+                // The file may be another's: whoever finds that a trial is not its own has nothing to say of it.
+                return false;
+            }
             *file = File::create(&self.path).ok();
         }
         let Some(file) = file.as_mut() else {

@@ -81,6 +81,8 @@ impl Trial<'_> {
             }
             let told = self.failure(check.as_ref());
             self.note_iteration(&ran, reason, check);
+            // Files are moved by their paths next, which are another's if the trial is.
+            let next = next.filter(|_| !self.context.cause.is_lost());
             let Some(next) = next else {
                 self.dismiss();
                 return ran;

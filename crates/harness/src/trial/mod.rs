@@ -136,7 +136,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
     let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
     let prepared = tokio::select! {
         prepared = trial.prepare() => prepared,
-        () = context.cancel.cancelled() => Err(interrupted()),
+        () = context.cancel.cancelled() => Err(cut_off(context.cause)),
     };
     let mut ran = match prepared {
         Ok(ready) => trial.iterate(ready).await,
@@ -180,11 +180,19 @@ async fn was_killed_with_us(ran: &Ran, cancel: &CancellationToken) -> bool {
     cancel.is_cancelled()
 }
 
-fn interrupted() -> NotRun {
+/// A trial that is cancelled before its agent has started: whatever the reason, it says nothing of the agent.
+fn cut_off(cause: &Cause<'_>) -> NotRun {
+    let (outcome, code, message) = if cause.is_final() {
+        let message = "the time of its job was over before the agent started";
+        (Outcome::Sandbox, "SANDBOX_FAILED", message)
+    } else {
+        let message = "the run was interrupted before the agent started";
+        (Outcome::Interrupted, "INTERRUPTED", message)
+    };
     NotRun::Infrastructure {
-        outcome: Outcome::Interrupted,
-        code: "INTERRUPTED",
-        message: "the run was interrupted before the agent started".to_owned(),
+        outcome,
+        code,
+        message: message.to_owned(),
     }
 }
 

@@ -32,12 +32,14 @@ fn shares(context: &TestContext) -> BTreeMap<String, usize> {
     shares
 }
 
-/// Every trial passed.
+/// Every trial passed; else those that did not are shown, with what these engines say.
 #[track_caller]
-fn assert_passed(context: &TestContext, output: &Output) {
+fn assert_passed(context: &TestContext, output: &Output, engines: &[&PrivateEngine]) {
     let mut records = records(context);
     records.retain(|record| record["status"] != "passed");
-    assert_eq!(output.code, Some(0), "{output:?} {records:#?}");
+    let logs: Vec<String> = engines.iter().map(|engine| engine.log()).collect();
+    let logs = logs.join("\n---\n");
+    assert_eq!(output.code, Some(0), "{output:?} {records:#?}\n{logs}");
 }
 
 fn finished(context: &TestContext) -> usize {
@@ -82,7 +84,7 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     // What it lacks it is sent.
     let removed = docker(&second.host(), &["rmi", BUSYBOX]);
     assert!(removed.status.success(), "{removed:?}");
-    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let context = TestContext::in_memory(env!("CARGO_BIN_EXE_proctor"));
     let path = suite(&context, 100, [&first.host(), &second.host()]);
     let running = context
         .proctor(["run", path.as_str(), "--no-tui"])
@@ -97,7 +99,7 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     second.kill();
     let before = shares(&context);
     assert!(finished(&context) < 100, "it died in mid-run: {before:?}");
-    assert_passed(&context, &running.wait());
+    assert_passed(&context, &running.wait(), &[&first, &second]);
     assert_eq!(finished(&context), 100);
 }
 
@@ -122,13 +124,13 @@ fn trials_of_an_engine_that_hangs_are_done_by_another() {
     });
     second.freeze();
     let output = running.wait();
-    assert_passed(&context, &output);
+    assert_passed(&context, &output, &[&first, &second]);
     let lost = format!("{}: it died in mid-run", second.host());
     assert!(output.stderr.contains(&lost), "{output:?}");
     assert_eq!(finished(&context), 12);
     // What it had is removed when it is seen again.
     second.thaw();
-    assert_passed(&context, &run().run());
+    assert_passed(&context, &run().run(), &[&first, &second]);
     assert_eq!(shares(&context).len(), 2);
     for engine in [&first, &second] {
         assert_eq!(context.containers(&engine.host()), Vec::<String>::new());
@@ -151,7 +153,7 @@ fn an_engine_that_is_away_is_told_and_an_image_comes_from_our_own() {
         program.env("DOCKER_HOST", docker_host().unwrap()).run()
     };
     let output = run([&away, &first.host()]);
-    assert_passed(&context, &output);
+    assert_passed(&context, &output, &[&first]);
     assert!(output.stderr.contains(&away), "{output:?}");
     assert_eq!(finished(&context), 2);
     let output = run([&away, &away]);
@@ -176,7 +178,7 @@ fn engines_behind_tcp_and_ssh_share_trials_and_get_what_they_lack() {
     let path = suite(&context, 12, [&hosts[0], &hosts[1]]);
     let program = context.proctor(["run", path.as_str(), "--no-tui"]);
     let output = program.deadline(Duration::from_mins(4)).run();
-    assert_passed(&context, &output);
+    assert_passed(&context, &output, &[&first, &second]);
     let shares = shares(&context);
     assert_eq!(shares.values().sum::<usize>(), 12, "{shares:?}");
     let kinds = shares.keys().map(|engine| &engine[..6]);
