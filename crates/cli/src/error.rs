@@ -126,7 +126,7 @@ pub enum CliError {
         source: report::NoResults,
     },
     /// A single result has no such report.
-    #[error("a results.json has no report as {format}")]
+    #[error("a results.json cannot be reported as {format}")]
     FromFormat {
         /// The format.
         format: &'static str,
@@ -185,7 +185,7 @@ pub enum CliError {
     )]
     NobodyToAsk,
     /// A name that no key can have, or that two would have.
-    #[error("`{name}` cannot be a key's name")]
+    #[error("`{name}` cannot be the name of a key")]
     KeyName {
         /// As given.
         name: String,
@@ -194,18 +194,18 @@ pub enum CliError {
     #[error("the gateway could not be started")]
     Gateway(#[from] GatewayError),
     /// A file is in the way.
-    #[error("{path} is there already")]
+    #[error("{path} already exists")]
     Exists {
         /// The file.
         path: Utf8PathBuf,
     },
     /// Something is where a new folder is to be made.
-    #[error("{path} is there already")]
+    #[error("{path} already exists")]
     InTheWay {
         /// The path.
         path: Utf8PathBuf,
     },
-    /// Trials of a suite were given something bad; the others ran.
+    /// Trials were given something bad; the others ran.
     #[error("{agent} on {task}, trial {trial}, could not be started: {message}", agent = .0.agent, task = .0.task, trial = .0.trial, message = .0.message)]
     FailedStart(FailedStart),
     /// An agent's output cannot be read.

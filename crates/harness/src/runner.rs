@@ -123,6 +123,18 @@ pub struct FailedStart {
     pub hint: Option<String>,
 }
 
+impl FailedStart {
+    pub(crate) fn of(plan: &TrialPlan, error: &TrialError) -> FailedStart {
+        FailedStart {
+            agent: plan.name.clone(),
+            task: plan.task.name.clone(),
+            trial: plan.number,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
@@ -176,11 +188,9 @@ impl Run<'_> {
             run_dir: &run_dir.path,
             trials: self.plans.len(),
         });
-        let events = EventWriter::start().map_err(|source| {
-            TrialError::Folder(StoreError {
-                path: run_dir.path.clone(),
-                source,
-            })
+        let events = EventWriter::start().map_err(|source| StoreError {
+            path: run_dir.path.clone(),
+            source,
         })?;
         let sandbox = Sandbox::open(self.execution, self.host, &run_dir.path)
             .await
@@ -189,7 +199,7 @@ impl Run<'_> {
         let judges = judges(self.plans, &self.host.env)?;
         let cache = run_dir.path.parent().unwrap_or(&run_dir.path).join(CACHE);
         let bases = Bases::default();
-        let mut trials = Vec::new();
+        let (mut trials, mut failed_starts) = (Vec::new(), Vec::new());
         for (number, plan) in self.plans.iter().enumerate() {
             let cancel = self.control.token(number, cancel);
             tokio::select! {
@@ -231,20 +241,25 @@ impl Run<'_> {
                     trials.push(summary(&record, &folder));
                 }
                 Err(error) if error.is_usage() => {
-                    // Bad input leaves nothing behind; trials that did run keep their records.
-                    let nothing_ran = trials.is_empty();
-                    let _ = tree::remove(if nothing_ran { &run_dir.path } else { &folder });
-                    return Err(error);
+                    // Bad input leaves nothing behind, and is no reason to give up the others.
+                    let _ = tree::remove(&folder);
+                    if self.plans.len() == 1 {
+                        return Err(error);
+                    }
+                    failed_starts.push(FailedStart::of(plan, &error));
                 }
                 Err(error) => return Err(error),
             }
         }
         let is_cancelled = cancel.is_cancelled() || self.control.has_cancelled();
         let planned = self.plans.len();
-        let summary = RunSummary::of(&run_dir.path, planned, trials, is_cancelled);
+        if failed_starts.len() == planned {
+            let _ = tree::remove(&run_dir.path);
+        }
         Ok(RunSummary {
             run_id: run_dir.id.clone(),
-            ..summary
+            failed_starts,
+            ..RunSummary::of(&run_dir.path, planned, trials, is_cancelled)
         })
     }
 

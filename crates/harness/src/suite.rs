@@ -430,16 +430,6 @@ async fn gather(
     broken.map_or(Ok(gathered), Err)
 }
 
-fn failed_start(plan: &TrialPlan, error: &TrialError) -> FailedStart {
-    FailedStart {
-        agent: plan.name.clone(),
-        task: plan.task.name.clone(),
-        trial: plan.number,
-        message: error.to_string(),
-        hint: error.hint(),
-    }
-}
-
 /// One trial of a suite, its attempts included.
 struct Job<'a> {
     run: &'a SuiteRun<'a>,
@@ -506,11 +496,11 @@ impl Job<'_> {
                 // Jobs of an executor that was left may still run.
                 Ok(Attempted::Held(_) | Attempted::Lost) => return Ok(Done::NotRun),
                 Err(SuiteError::Trial(error)) if error.is_usage() => {
-                    return Ok(Done::Refused(failed_start(plan, &error)));
+                    return Ok(Done::Refused(FailedStart::of(plan, &error)));
                 }
                 Err(error) => return Err(error),
             };
-            if record.status == TrialStatus::Error && seat.has_died().await {
+            if record.status == TrialStatus::Error && self.has_died(&seat).await {
                 // It says nothing of the trial, be it that the agent was done and nobody could
                 // judge it: another engine does it, and it is no retry.
                 set_aside(&folder)?;
@@ -538,6 +528,14 @@ impl Job<'_> {
     async fn turn(&self, provider: &str) -> (Turn, Option<SemaphorePermit<'_>>) {
         let turn = self.providers.turn(provider).await;
         (turn, self.slots.acquire().await.ok())
+    }
+
+    /// Whether the engine there is dead; nobody waits for the answer when the run is over.
+    async fn has_died(&self, seat: &Seat<'_>) -> bool {
+        tokio::select! {
+            has_died = seat.has_died() => has_died,
+            () = self.cancel.cancelled() => false,
+        }
     }
 
     async fn attempt(

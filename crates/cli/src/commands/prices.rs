@@ -1,4 +1,4 @@
-//! `proctor prices`: what models cost, and by whose word.
+//! `proctor prices`: what models cost, and according to whom.
 
 use std::fmt::Write as _;
 

@@ -8,7 +8,7 @@ use proctor_harness::{
     control::Control,
     event::RunEvent,
     host::Host,
-    runner::{Run, Workspaces},
+    runner::{Run, RunSummary, Workspaces},
     task::find,
 };
 use tokio_util::sync::CancellationToken;
@@ -80,7 +80,19 @@ fn run_cases(
     } else {
         ui::report(&progress, &summary)?;
     }
-    Ok(summary.status.into())
+    Ok(exit(&summary))
+}
+
+/// What a run comes to, with trials told that were given something bad.
+pub(super) fn exit(summary: &RunSummary) -> Exit {
+    for failed in &summary.failed_starts {
+        ui::error(&CliError::FailedStart(failed.clone()));
+    }
+    if summary.failed_starts.is_empty() {
+        summary.status.into()
+    } else {
+        Exit::Usage
+    }
 }
 
 /// How a run is shown: in the view where somebody looks and there is more than one trial.

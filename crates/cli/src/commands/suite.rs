@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     interrupt::Interrupts,
     models,
-    run::{progress, until_stopped},
+    run::{exit, progress, until_stopped},
 };
 use crate::{
     args::{RunArgs, SandboxArg},
@@ -154,14 +154,7 @@ fn tell(summary: &proctor_harness::runner::RunSummary, args: &RunArgs) -> Result
             lost.address, lost.reason
         ));
     }
-    for failed in &summary.failed_starts {
-        ui::error(&CliError::FailedStart(failed.clone()));
-    }
-    if summary.failed_starts.is_empty() {
-        Ok(summary.status.into())
-    } else {
-        Ok(Exit::Usage)
-    }
+    Ok(exit(summary))
 }
 
 /// Agents may print what they get: whoever asked for that is told once.

@@ -24,25 +24,24 @@ pub fn report(progress: &Progress, summary: &RunSummary) -> io::Result<()> {
         text.push_str(&replay(&trial.task, trial.replay.as_ref()));
         text.push('\n');
     }
-    if summary.trials.len() > 1 {
-        let count = |status| {
-            summary
-                .trials
-                .iter()
-                .filter(|trial| trial.status == status)
-                .count()
-        };
-        let _ = writeln!(
-            text,
-            "{} trials: {} passed, {} failed, {} not judged · {}",
-            summary.trials.len(),
-            count(TrialStatus::Passed),
-            count(TrialStatus::Failed),
-            count(TrialStatus::Error) + count(TrialStatus::Interrupted),
-            summary.run_dir,
-        );
+    if summary.trials.len() + summary.not_run > 1 {
+        text.push_str(&totals(summary));
     }
     super::print(&text)
+}
+
+/// The line below the trials of a run.
+fn totals(summary: &RunSummary) -> String {
+    let count = |status| of(&summary.trials, status);
+    format!(
+        "{} trials: {} passed, {} failed, {} not judged, {} not run · {}\n",
+        summary.trials.len() + summary.not_run,
+        count(TrialStatus::Passed),
+        count(TrialStatus::Failed),
+        count(TrialStatus::Error) + count(TrialStatus::Interrupted),
+        summary.not_run,
+        summary.run_dir,
+    )
 }
 
 /// Print the result of a suite: a row for each agent and task.
@@ -57,17 +56,8 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     {
         text.push_str(&row(trials));
     }
-    let count = |status| of(&summary.trials, status);
-    let _ = writeln!(
-        text,
-        "\n{} trials: {} passed, {} failed, {} not judged, {} not run · {}",
-        summary.trials.len() + summary.not_run,
-        count(TrialStatus::Passed),
-        count(TrialStatus::Failed),
-        count(TrialStatus::Error) + count(TrialStatus::Interrupted),
-        summary.not_run,
-        summary.run_dir,
-    );
+    text.push('\n');
+    text.push_str(&totals(summary));
     let litellm = summary
         .litellm
         .iter()

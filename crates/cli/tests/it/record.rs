@@ -539,6 +539,30 @@ fn several_test_cases_are_one_run() {
     assert_eq!(context.run_dirs().len(), 2);
 }
 
+/// One that was given something bad is told with what to do, and the others run all the same.
+#[test]
+fn a_test_case_that_cannot_start_does_not_keep_others_from_running() {
+    let context = context();
+    context.install_fake("agent", &json!([]));
+    let folder = context.root().join("cases");
+    let right = command_case("agent");
+    let wrong = with(&right, &json!({"branch": "no-such-branch"}));
+    for (name, case) in [("a.json", &wrong), ("b.json", &right), ("c.json", &wrong)] {
+        fs_err::write(folder.join(name), case.to_string()).unwrap();
+    }
+    let output = context.proctor(["run", "--json", folder.as_str()]).run();
+    output.assert_code(2);
+    assert_eq!(
+        output.stderr.matches("`no-such-branch`").count(),
+        2,
+        "{output}"
+    );
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(summary["failed_starts"].as_array().unwrap().len(), 2);
+    assert_eq!(summary["trials"].as_array().unwrap().len(), 1);
+    assert_eq!(context.run_dirs().len(), 1, "nothing is left of the others");
+}
+
 /// Every figure that says what was run: versions, hashes, commit, arguments, machine.
 #[test]
 fn the_record_says_what_was_run() {
