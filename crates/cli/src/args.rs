@@ -73,7 +73,7 @@ pub enum Command {
     Image(ImageArgs),
     /// Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
     Gateway(Box<GatewayArgs>),
-    /// Show what models cost, since when and by whose word
+    /// Show what models cost, since when, and according to whom
     Prices(PricesArgs),
     /// Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
     SdkServer(SdkServerArgs),
@@ -150,7 +150,7 @@ pub struct EvalArgs {
 /// Whether a run is shown in the live view.
 #[derive(Debug, Parser)]
 pub struct ViewArgs {
-    /// Show the live view; on a terminal that is so for more than one trial
+    /// Show the live view (the default on a terminal with more than one trial)
     #[arg(long, conflicts_with = "no_tui")]
     pub tui: bool,
     /// Show lines instead of the live view
@@ -183,10 +183,10 @@ pub struct SuiteArgs {
     /// What trials in containers may reach, whatever suite and tasks say
     #[arg(long, value_enum, value_name = "NETWORK")]
     pub network: Option<NetworkArg>,
-    /// What the order of the trials comes from
+    /// The seed of the order of the trials
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Try a trial again so often when infrastructure failed
+    /// How often to try a trial again when infrastructure failed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry_infra: u32,
     /// Run what is missing of an earlier run; the newest one when no folder is named
@@ -316,7 +316,7 @@ pub struct DoctorArgs {
 /// `proctor schema`.
 #[derive(Debug, Parser)]
 pub struct SchemaArgs {
-    /// Of which file
+    /// Which schema to print
     #[arg(value_enum, default_value_t = SchemaName::Suite)]
     pub name: SchemaName,
 }
@@ -432,7 +432,7 @@ pub struct TaskArgs {
 /// What to do with a task.
 #[derive(Debug, Subcommand)]
 pub enum TaskCommand {
-    /// Prove that who does nothing fails a task and that its reference solution passes it
+    /// Prove that doing nothing fails a task and that its reference solution passes it
     Check(CheckArgs),
     /// Write a task to start from
     New(NewArgs),

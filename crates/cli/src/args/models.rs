@@ -109,7 +109,7 @@ pub struct RuleArgs {
     /// The longest answer, in tokens
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
-    /// Ask a provider that fails so often again
+    /// How often to ask a provider again when it fails
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
     pub retries: Option<u32>,
     /// Put faults in on purpose, such as '{rate: 0.2, seed: 7, status: [429, 529]}'

@@ -391,10 +391,10 @@ fn a_gateway_with_nobody_to_ask_or_a_bad_name_does_not_start() {
     assert!(output.stderr.contains("nobody to ask"), "{output}");
     fs_err::write(context.root().join("answers.yaml"), SCRIPT).unwrap();
     for (args, told) in [
-        (&["--key-name", "../x"][..], "cannot be a key's name"),
+        (&["--key-name", "../x"][..], "cannot be the name of a key"),
         (
             &["--key-name", "a", "--key-name", "a"],
-            "cannot be a key's name",
+            "cannot be the name of a key",
         ),
         (
             &["--faults", "{rate: 3, cut: 1}"],

@@ -45,7 +45,7 @@ fn help_tells_what_there_is() {
       log          Work with agents' logs
       image        Work with images for trials in containers
       gateway      Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
-      prices       Show what models cost, since when and by whose word
+      prices       Show what models cost, since when, and according to whom
       sdk-server   Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
@@ -78,7 +78,8 @@ fn help_tells_what_there_is() {
     Usage: proctor schema [NAME]
 
     Arguments:
-      [NAME]  Of which file [default: suite] [possible values: suite, eval, log, results, record, trial]
+      [NAME]  Which schema to print [default: suite] [possible values: suite, eval, log, results,
+              record, trial]
 
     Options:
       -h, --help  Print help (see more with '--help')
@@ -120,7 +121,7 @@ fn help_tells_how_to_run() {
               [default: auto]
 
           --tui
-              Show the live view; on a terminal that is so for more than one trial
+              Show the live view (the default on a terminal with more than one trial)
 
           --no-tui
               Show lines instead of the live view
@@ -184,10 +185,10 @@ fn help_tells_how_to_run() {
               - none:    Nothing
 
           --seed <N>
-              What the order of the trials comes from
+              The seed of the order of the trials
 
           --retry-infra <N>
-              Try a trial again so often when infrastructure failed
+              How often to try a trial again when infrastructure failed
 
               [default: 0]
 
@@ -235,7 +236,7 @@ fn help_of_the_gateway_and_of_prices_tells_what_there_is() {
           --rename <FROM=TO>     Send another model; may be given more than once
           --temperature <T>      The temperature of every request
           --max-tokens <N>       The longest answer, in tokens
-          --retries <N>          Ask a provider that fails so often again
+          --retries <N>          How often to ask a provider again when it fails
           --faults <FAULTS>      Put faults in on purpose, such as '{rate: 0.2, seed: 7, status: [429,
                                  529]}'
 
@@ -255,7 +256,7 @@ fn help_of_the_gateway_and_of_prices_tells_what_there_is() {
     Prometheus at /metrics. Ctrl-C ends it with a summary.
     ");
     assert_snapshot!(printed(&["prices", "-h"]), @"
-    Show what models cost, since when and by whose word
+    Show what models cost, since when, and according to whom
 
     Usage: proctor prices [OPTIONS] [MODEL]
 
@@ -341,7 +342,7 @@ fn init_writes_a_test_case_that_is_in_order() {
     let output = context.proctor(["init"]).run();
     output.assert_code(2);
     assert_snapshot!(output.stderr, @"
-    error: testcase.yaml is there already
+    error: testcase.yaml already exists
     hint: use --force to write over it
     ");
     assert_eq!(

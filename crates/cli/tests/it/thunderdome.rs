@@ -91,6 +91,11 @@ fn an_adapter_script_is_told_what_the_contract_says() {
     let log = "results/latest/trials/one/repo/trial-1/artifacts/install/output.log";
     let log = fs_err::read_to_string(context.root().join(log)).unwrap();
     assert_eq!(log, "ready\n");
+    // Hidden tests are in no workspace that anybody sees, before or after.
+    let kept = context
+        .root()
+        .join("results/latest/trials/one/repo/trial-1/src-modified");
+    assert!(kept.join("answer").exists() && !kept.join("hidden").exists());
     context.assert_nothing_left("");
 }
 

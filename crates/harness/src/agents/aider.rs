@@ -52,7 +52,7 @@ static CLI: Cli = Cli {
     credential_files: &[],
     shared_caches: &[],
     probe_limit: Duration::from_mins(1),
-    not_found_code: "AIDER_NOT_FOUND",
+    not_found_code: "AIDER_CLI_NOT_FOUND",
     auth_code: "AIDER_AUTH_FAILED",
     timeout_code: "AIDER_TIMEOUT",
     truncated_code: "AIDER_OUTPUT_TRUNCATED",

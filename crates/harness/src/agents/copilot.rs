@@ -67,7 +67,7 @@ static CLI: Cli = Cli {
     shared_caches: &["COPILOT_PKG_CACHE_HOME"],
     // The first start unpacks its package.
     probe_limit: Duration::from_mins(1),
-    not_found_code: "COPILOT_NOT_FOUND",
+    not_found_code: "COPILOT_CLI_NOT_FOUND",
     auth_code: "COPILOT_AUTH_FAILED",
     timeout_code: "COPILOT_TIMEOUT",
     truncated_code: "COPILOT_OUTPUT_TRUNCATED",

@@ -56,7 +56,7 @@ static CLI: Cli = Cli {
     credential_files: &[],
     shared_caches: &[],
     probe_limit: Duration::from_mins(1),
-    not_found_code: "MINI_NOT_FOUND",
+    not_found_code: "MINI_CLI_NOT_FOUND",
     auth_code: "MINI_AUTH_FAILED",
     timeout_code: "MINI_TIMEOUT",
     truncated_code: "MINI_OUTPUT_TRUNCATED",

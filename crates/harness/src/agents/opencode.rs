@@ -69,7 +69,7 @@ static CLI: Cli = Cli {
     credential_files: &[".local/share/opencode/auth.json"],
     shared_caches: &[],
     probe_limit: Duration::from_mins(1),
-    not_found_code: "OPENCODE_NOT_FOUND",
+    not_found_code: "OPENCODE_CLI_NOT_FOUND",
     auth_code: "OPENCODE_AUTH_FAILED",
     timeout_code: "OPENCODE_TIMEOUT",
     truncated_code: "OPENCODE_OUTPUT_TRUNCATED",

@@ -35,7 +35,7 @@ pub enum BaselineError {
         name: String,
     },
     /// There is one of this name.
-    #[error("there is a baseline {name} already")]
+    #[error("the baseline {name} already exists")]
     Exists {
         /// Its name.
         name: String,

@@ -349,7 +349,7 @@ pub enum PairingError {
         known: Vec<String>,
     },
     /// Which agents are meant cannot be told.
-    #[error("{baseline} and {candidate} share no agent's name")]
+    #[error("{baseline} and {candidate} have no agent name in common")]
     NoSharedAgent {
         /// The one.
         baseline: String,

@@ -99,7 +99,9 @@ pub(super) fn power(power: &Power) -> String {
     let trials = match power.trials_per_task {
         Some(Needed::Enough) => ", or another run of as many trials".to_owned(),
         Some(Needed::More(more)) => format!(", or {more} more trials of each"),
-        Some(Needed::OutOfReach) => "; more trials of these tasks would not do".to_owned(),
+        Some(Needed::OutOfReach) => {
+            "; more trials of the same tasks would not settle it".to_owned()
+        }
         None => String::new(),
     };
     format!("{tasks}{trials}")

@@ -137,7 +137,7 @@ fn the_table_says_what_can_and_cannot_be_concluded() {
     ceiling  oracle  1.000 [?]             8/8 100 % [68, 100]  –                     –                           61.0 s [61.0 s, 61.0 s]  20k [20k, 20k]  8   0
 
     Cannot be told apart: good, fair.
-    good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of these tasks would not do.
+    good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of the same tasks would not settle it.
     No agent is both cheaper and better than: fair, good.
 
     task         good      fair                  poor      null      oracle
@@ -178,7 +178,7 @@ fn markdown_says_the_same() {
     ## Findings
 
     - Cannot be told apart: good, fair.
-    - good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of these tasks would not do.
+    - good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of the same tasks would not settle it.
     - No agent is both cheaper and better than: fair, good.
 
     ## Tasks
