@@ -1,7 +1,7 @@
 //! Models on nodes: the real Claude Code with the gateway in each trial or on the head, and a budget of all of them
 //! together. The real key is found nowhere.
 
-use proctor_gateway::ScriptedModel;
+use proctor_gateway::{Answer, Script, ScriptedModel};
 use proctor_testkit::{Cluster, TestContext, files_with, llm};
 use serde_json::{Value, json};
 
@@ -68,6 +68,43 @@ fn real_claude_on_nodes_reaches_the_gateway_of_the_head() {
     check("head");
 }
 
+/// An agent that asks a model once, and prints how many seconds that took.
+fn asker() -> Value {
+    let ask = "began=$(date +%s); curl -sS -m 90 --fail-with-body \"$ANTHROPIC_BASE_URL/v1/messages\" -H \"x-api-key: $ANTHROPIC_API_KEY\" -H 'anthropic-version: 2023-06-01' -H 'content-type: application/json' -d '{\"model\": \"claude-sonnet-4-5\", \"max_tokens\": 9, \"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}'; code=$?; echo; echo $(($(date +%s) - began)); exit $code";
+    json!({"name": "asker", "type": "command", "config": {"command": ["sh", "-c", ask]}})
+}
+
+#[test]
+fn a_pause_that_a_provider_asks_for_is_kept_by_all_nodes() {
+    let Some(cluster) = Cluster::find() else {
+        return;
+    };
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let refusal = Answer::error(429).retry_after(30);
+    let script = Script::new([refusal, Answer::text("hi").usage(llm::USAGE)]);
+    let model = ScriptedModel::start_blocking(script).unwrap();
+    let more = json!({
+        "trials": 2, "parallel": 1, "gateway": {},
+        "executor": {"type": "slurm", "memory": "200m", "gateway": "head", "address": "localhost"},
+    });
+    let rig = Rig::of(cluster, context, &asker(), &more);
+    let program = rig.run(&[]).model(&model).env("ANTHROPIC_API_KEY", CANARY);
+    program.run().assert_code(3);
+    let records = rig.finished().into_values();
+    let (refused, answered): (Vec<Value>, Vec<Value>) =
+        records.partition(|record| record["outcome"] == "rate_limit");
+    assert_eq!((refused.len(), answered.len()), (1, 1), "{refused:?}");
+    assert_eq!(answered[0]["outcome"], "completed", "{answered:?}");
+    let trial = format!("trials/asker/task/trial-{}", answered[0]["trial"]);
+    let printed = rig.latest().join(trial).join("artifacts/raw/stdout");
+    let printed = fs_err::read_to_string(printed).unwrap();
+    let waited: u64 = printed.lines().last().unwrap().parse().unwrap();
+    assert!(
+        waited > 5,
+        "it was told to another trial, half a minute before at most: {waited}"
+    );
+}
+
 #[test]
 fn what_all_nodes_may_spend_together_is_counted_on_the_head() {
     let Some(cluster) = Cluster::find() else {
@@ -75,9 +112,7 @@ fn what_all_nodes_may_spend_together_is_counted_on_the_head() {
     };
     let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
     let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
-    let ask = "curl -sS -m 20 --fail-with-body \"$ANTHROPIC_BASE_URL/v1/messages\" -H \"x-api-key: $ANTHROPIC_API_KEY\" -H 'anthropic-version: 2023-06-01' -H 'content-type: application/json' -d '{\"model\": \"claude-sonnet-4-5\", \"max_tokens\": 9, \"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}'";
-    let agent =
-        json!({"name": "asker", "type": "command", "config": {"command": ["sh", "-c", ask]}});
+    let agent = asker();
     let more = json!({
         "trials": 3, "parallel": 1, "gateway": {"run_budget_usd": 0.000_001},
         "executor": {"type": "slurm", "memory": "200m", "gateway": "head", "address": "localhost"},

@@ -31,7 +31,7 @@ fn holder(run: &Utf8Path) -> Pid {
 
 #[test]
 fn a_second_process_takes_no_container_from_the_first() {
-    let Some((rig, host)) = in_containers(6) else {
+    let Some((rig, host)) = in_containers(15) else {
         return;
     };
     let running = rig.run(&[]).env("DOCKER_HOST", &host).spawn();
@@ -51,7 +51,7 @@ fn a_second_process_takes_no_container_from_the_first() {
 
 #[test]
 fn the_container_of_a_job_that_was_killed_is_gone_when_the_run_ends() {
-    let Some((rig, host)) = in_containers(3) else {
+    let Some((rig, host)) = in_containers(8) else {
         return;
     };
     let running = rig.run(&[]).env("DOCKER_HOST", &host).spawn();

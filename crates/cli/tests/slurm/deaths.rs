@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use proctor_testkit::wait_until;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Rig, sleeper};
 
 #[test]
 fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
-    let Some(rig) = Rig::new(&sleeper(4), &json!({"trials": 30, "parallel": 12})) else {
+    // Longer than it takes until the controller gives a node up.
+    let Some(rig) = Rig::new(&sleeper(20), &json!({"trials": 12, "parallel": 12})) else {
         return;
     };
     let running = rig.run(&[]).spawn();
@@ -22,7 +23,15 @@ fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
     let output = running.wait();
     rig.cluster.start_node("node2");
     output.assert_code(0);
-    assert_eq!(rig.finished().len(), 30);
+    assert_eq!(rig.finished().len(), 12);
+    let claims = rig.latest().join("claims/agent/task");
+    let claims = claims.read_dir_utf8().unwrap().flatten();
+    let restarts = claims.map(|claim| {
+        let text = fs_err::read_to_string(claim.path()).unwrap();
+        let holder: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        holder["job"]["restarts"].as_u64().unwrap()
+    });
+    assert!(restarts.sum::<u64>() > 0, "none was run elsewhere");
     // Others may use it at once; a star would say that it does not answer.
     wait_until(Duration::from_mins(3), "the node is back", || {
         let states = rig.cluster.ask("sinfo", &["-h", "-n", "node2", "-o", "%T"]);

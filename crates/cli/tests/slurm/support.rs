@@ -99,3 +99,12 @@ pub fn sleeper(seconds: u32) -> Value {
     let line = format!("sleep {seconds}; echo done > done.txt");
     json!({"name": "agent", "type": "command", "config": {"command": ["sh", "-c", line]}})
 }
+
+/// An agent that works until there is a file of this name in the context, and what makes it.
+pub fn waiter(context: &TestContext) -> (Value, impl FnOnce() + use<>) {
+    let file = context.root().join("go");
+    let line = format!("until [ -e {file} ]; do sleep 0.1; done; echo done > done.txt");
+    let agent =
+        json!({"name": "agent", "type": "command", "config": {"command": ["sh", "-c", line]}});
+    (agent, move || fs_err::write(file, "").unwrap())
+}

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use proctor_testkit::{Terminal, wait_until};
+use proctor_testkit::{Cluster, Terminal, TestContext, wait_until};
 use serde_json::json;
 
-use crate::support::{Rig, sleeper};
+use crate::support::{Rig, sleeper, waiter};
 
 #[test]
 fn two_hundred_trials_have_one_record_each() {
@@ -28,7 +28,7 @@ fn two_hundred_trials_have_one_record_each() {
 
 #[test]
 fn no_more_trials_run_at_a_time_than_was_asked_for() {
-    let Some(rig) = Rig::new(&sleeper(2), &json!({"trials": 8, "parallel": 3})) else {
+    let Some(rig) = Rig::new(&sleeper(4), &json!({"trials": 8, "parallel": 3})) else {
         return;
     };
     rig.run(&[]).run().assert_code(0);
@@ -53,9 +53,12 @@ fn no_more_trials_run_at_a_time_than_was_asked_for() {
 
 #[test]
 fn a_trial_that_is_started_twice_is_run_once() {
-    let Some(rig) = Rig::new(&sleeper(4), &json!({"trials": 1})) else {
+    let Some(cluster) = Cluster::find() else {
         return;
     };
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let (agent, go) = waiter(&context);
+    let rig = Rig::of(cluster, context, &agent, &json!({"trials": 1}));
     let running = rig.run(&[]).spawn();
     let results = rig.context.root().join("results/latest");
     wait_until(Duration::from_mins(1), "the trial begins", || {
@@ -71,6 +74,7 @@ fn a_trial_that_is_started_twice_is_run_once() {
     second.assert_code(4);
     assert!(second.stdout.contains("has this trial"), "{second:?}");
     assert!(second.stdout.contains("job slurm"), "{second:?}");
+    go();
     running.wait().assert_code(0);
     let third = again();
     third.assert_code(0);
@@ -100,13 +104,13 @@ fn a_run_that_is_left_goes_on_and_is_taken_up_again() {
     let left = running.wait();
     left.assert_code(130);
     assert!(left.stderr.contains("its jobs go on"), "{left:?}");
+    let before = rig.finished();
     let latest = rig.latest();
     let status = rig.context.proctor(["status", latest.as_str(), "--json"]);
     let status = rig.cluster.on(status).run();
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     let queue = ["running", "pending"].map(|state| status["queue"][state].as_u64().unwrap());
     assert!(queue.iter().sum::<u64>() > 0, "{status}");
-    let before = rig.finished();
     wait_until(Duration::from_mins(1), "another trial ends", || {
         rig.finished().len() > before.len()
     });
@@ -210,14 +214,21 @@ fn all_trials_start_from_the_commit_that_the_branch_meant_when_the_run_began() {
     let Some(rig) = Rig::new(&sleeper(1), &json!({"trials": 4, "parallel": 1})) else {
         return;
     };
-    let running = rig.run(&[]).spawn();
+    let running = rig.run(&["--progress", "plain"]).spawn();
     wait_until(Duration::from_mins(1), "a trial ends", || {
         !rig.finished().is_empty()
     });
     rig.context
         .repo()
         .commit("the branch moves on", &[("new", "")]);
-    running.wait().assert_code(0);
+    let output = running.wait();
+    output.assert_code(0);
+    // The head tells of what runs elsewhere, from what it finds on disk.
+    assert_eq!(
+        output.stderr.matches("passed   agent on task").count(),
+        4,
+        "{output:?}"
+    );
     let records = rig.finished();
     let commits = records
         .values()
