@@ -12,6 +12,7 @@ mod many;
 mod models;
 mod networks;
 mod odd;
+mod owners;
 mod restart;
 mod shipped;
 
