@@ -1,5 +1,5 @@
 //! Command lines: Windows passes one string, and each program takes it apart again. Programs do it by the rules of the
-//! C library, `cmd.exe` by its own.
+//! C library, the shells of Unix by those of the runtime that they are built on, `cmd.exe` by its own.
 
 use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::OsStrExt;
@@ -15,11 +15,34 @@ const MOST_FOR_SHELL: usize = 8_191;
 
 const QUOTE: u16 = b'"' as u16;
 const BACKSLASH: u16 = b'\\' as u16;
+const COLON: u16 = b':' as u16;
 const SPACE: u16 = b' ' as u16;
 const PERCENT: u16 = b'%' as u16;
 
-/// The line for a program that takes it apart as the C library does.
-pub(super) fn of_program(name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Error> {
+/// How a program takes its line apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Rules {
+    /// As the C library does.
+    CLibrary,
+    /// As the runtime of MSYS2 and Cygwin does, on which the shells of Git for Windows are built: within double quotes
+    /// a backslash takes the meaning of whatever follows it, and outside of them names are expanded as in a shell.
+    Msys,
+}
+
+impl Rules {
+    /// Those of the program in `file`. Its name has to do: the shell that Git for Windows puts forward is a small
+    /// program that passes its line on to the real one in another folder.
+    pub(super) fn of(file: &Path) -> Self {
+        let stem = file.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        let is_shell = ["sh", "bash", "dash"]
+            .iter()
+            .any(|shell| shell.eq_ignore_ascii_case(stem));
+        if is_shell { Self::Msys } else { Self::CLibrary }
+    }
+}
+
+/// The line for a program that takes it apart by these rules.
+pub(super) fn of_program(rules: Rules, name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Error> {
     let mut line = Vec::new();
     // The name ends at its second quote, whatever stands before it.
     line.push(QUOTE);
@@ -30,7 +53,10 @@ pub(super) fn of_program(name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Er
             return Err(refused(name, index));
         }
         line.push(SPACE);
-        push(&mut line, argument);
+        match rules {
+            Rules::CLibrary => push(&mut line, argument),
+            Rules::Msys => push_for_msys(&mut line, argument),
+        }
     }
     closed(name, line, MOST)
 }
@@ -61,6 +87,34 @@ fn push(line: &mut Vec<u16>, argument: &OsStr) {
     }
     // Those at the end stand before our own quote.
     line.extend(std::iter::repeat_n(BACKSLASH, backslashes));
+    line.push(QUOTE);
+}
+
+/// One argument for the runtime of MSYS2, always quoted: a backslash before every backslash and quote.
+///
+/// What looks like a path with a drive, or like one of a share once its backslashes are doubled, is read by other rules
+/// there. So the letter that would show it stands outside of the quotes, where a letter is itself.
+fn push_for_msys(line: &mut Vec<u16>, argument: &OsStr) {
+    let units: Vec<u16> = argument.encode_wide().collect();
+    let is_letter = |unit: u16| u8::try_from(unit).is_ok_and(|it| it.is_ascii_alphabetic());
+    let rest = match units[..] {
+        [letter, COLON, ..] if is_letter(letter) => {
+            line.push(letter);
+            &units[1..]
+        }
+        [BACKSLASH, letter, ..] if is_letter(letter) => {
+            line.extend([QUOTE, BACKSLASH, BACKSLASH, QUOTE, letter]);
+            &units[2..]
+        }
+        _ => &units[..],
+    };
+    line.push(QUOTE);
+    for unit in rest {
+        if [BACKSLASH, QUOTE].contains(unit) {
+            line.push(BACKSLASH);
+        }
+        line.push(*unit);
+    }
     line.push(QUOTE);
 }
 
@@ -144,7 +198,12 @@ mod tests {
 
     #[track_caller]
     fn check(argument: &str, expect: &str) {
-        let line = of_program(OsStr::new("p"), &[argument.into()]).unwrap();
+        check_by(Rules::CLibrary, argument, expect);
+    }
+
+    #[track_caller]
+    fn check_by(rules: Rules, argument: &str, expect: &str) {
+        let line = of_program(rules, OsStr::new("p"), &[argument.into()]).unwrap();
         assert_eq!(text(&line), format!("\"p\" {expect}"));
     }
 
@@ -160,6 +219,37 @@ mod tests {
         check(r"\\", r"\\");
         check(r#"a\\"b"#, r#""a\\\\\"b""#);
         check("%PATH% & ^ | <", "\"%PATH% & ^ | <\"");
+    }
+
+    #[test]
+    fn shells_of_unix_get_every_backslash_and_quote_marked() {
+        let check = |argument, expect| check_by(Rules::Msys, argument, expect);
+        check("-c", r#""-c""#);
+        check("", r#""""#);
+        check("echo 'a b' *.txt ~ {a,b}", r#""echo 'a b' *.txt ~ {a,b}""#);
+        check(r"printf 'a\nb'", r#""printf 'a\\nb'""#);
+        check(r"sed s/\\/x/", r#""sed s/\\\\/x/""#);
+        check(r#"say "hi" \"#, r#""say \"hi\" \\""#);
+        check("a\nb", "\"a\nb\"");
+    }
+
+    #[test]
+    fn no_argument_of_a_shell_looks_like_a_path_of_windows() {
+        let check = |argument, expect| check_by(Rules::Msys, argument, expect);
+        check(r#"C:\a "b""#, r#"C":\\a \"b\"""#);
+        check(r"\a\b", r#""\\"a"\\b""#);
+        check(r"\\server\x", r#""\\\\server\\x""#);
+        check("1:2", r#""1:2""#);
+    }
+
+    #[test]
+    fn shells_of_unix_are_known_by_their_names() {
+        for name in [r"C:\Git\bin\sh.exe", "bash", "DASH.EXE"] {
+            assert_eq!(Rules::of(Path::new(name)), Rules::Msys, "{name}");
+        }
+        for name in ["node.exe", r"C:\sh\tool.exe", "shell.exe", ""] {
+            assert_eq!(Rules::of(Path::new(name)), Rules::CLibrary, "{name}");
+        }
     }
 
     #[test]
@@ -194,7 +284,7 @@ mod tests {
                 "{text:?}"
             );
         }
-        let error = of_program(OsStr::new("p"), &["a\0b".into()]);
+        let error = of_program(Rules::CLibrary, OsStr::new("p"), &["a\0b".into()]);
         assert!(matches!(
             error,
             Err(Error::ArgumentRefused { position: 1, .. })
@@ -203,7 +293,13 @@ mod tests {
 
     #[test]
     fn the_longest_line_passes_and_one_more_does_not() {
-        let line = |count| of_program(OsStr::new("p"), &["x".repeat(count).into()]);
+        let line = |count| {
+            of_program(
+                Rules::CLibrary,
+                OsStr::new("p"),
+                &["x".repeat(count).into()],
+            )
+        };
         // Two quotes, the name and a space; then the closing zero.
         assert_eq!(line(MOST - 4).unwrap().len(), MOST + 1);
         let error = line(MOST - 3).unwrap_err();

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::command_line::Rules;
 use super::environment::Variables;
 use super::find::{find, plain};
 use super::spawn::system_folder;
@@ -57,7 +58,7 @@ fn lines(
     cwd: &Path,
 ) -> Result<(PathBuf, Vec<u16>), Error> {
     if !is_script(&found) {
-        let line = command_line::of_program(program, args)?;
+        let line = command_line::of_program(Rules::of(&found), program, args)?;
         return Ok((found, line));
     }
     if let Some(target) = shim::target(&found, env, cwd) {
@@ -66,7 +67,8 @@ fn lines(
             .into_iter()
             .chain(args.iter().cloned())
             .collect();
-        let line = command_line::of_program(target.program.as_os_str(), &args)?;
+        let rules = Rules::of(&target.program);
+        let line = command_line::of_program(rules, target.program.as_os_str(), &args)?;
         return Ok((target.program, line));
     }
     // Not the one of `ComSpec` or `PATH`: the agent has a say in those.
