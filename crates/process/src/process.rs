@@ -15,9 +15,13 @@ use crate::{Command, EndReason, Error, Exit, Limits, Report, Supervisor};
 /// The most bytes one event carries.
 const CHUNK: usize = 64 * 1024;
 
-/// How long a stream may stay open when all processes are gone. Only someone outside can hold it then, and a
-/// terminal needs a moment to pass on its last bytes.
+/// How long a stream may stay open and silent when all processes are gone. Only someone outside can hold it then, and a
+/// terminal needs a moment to pass on its last bytes. It counts from the last bytes that came: what a pipe holds is
+/// read in small pieces on Windows, and each has to be waited for.
 const DRAIN: Duration = Duration::from_millis(200);
+
+/// How long a stream may stay open in all, lest someone outside who writes now and then hold us for ever.
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
 /// More than a pipe holds: whatever comes beyond it when all are gone is not theirs.
 const DRAIN_BYTES: usize = 4 * 1024 * 1024;
@@ -315,7 +319,8 @@ impl Process {
     /// The next moment at which something happens by itself.
     fn deadline(&self) -> Option<Instant> {
         if let Some((at, _)) = &self.finished {
-            return Some(*at + DRAIN);
+            let silent_since = self.last_output.max(*at);
+            return Some((silent_since + DRAIN).min(*at + LONGEST_DRAIN));
         }
         let nudge_at = self.ending.map(|ending| ending.nudge_at);
         let next = [nudge_at, self.wall_at(), self.idle_at()];

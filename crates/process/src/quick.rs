@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -13,8 +14,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::sys::{Helper, Streams};
 use crate::{Error, Status};
 
-/// How long a helper's own background processes may hold its output after it has exited.
+/// How long a helper's own background processes may hold its output in silence after it has exited.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// How long they may hold it in all.
+const LONGEST_LINGER: Duration = Duration::from_secs(5);
 
 /// What is kept of each stream, unless told otherwise.
 const CAP: usize = 64 * 1024 * 1024;
@@ -208,8 +212,9 @@ impl Running {
     }
 
     async fn finish(&mut self) -> Result<CommandOutput, Error> {
-        let mut stdout = Collected::new(self.cap);
-        let mut stderr = Collected::new(self.cap);
+        let reads = AtomicU64::new(0);
+        let mut stdout = Collected::new(self.cap, &reads);
+        let mut stderr = Collected::new(self.cap, &reads);
         let open = self.streams.take();
         let status = {
             let mut streams = pin!(async {
@@ -229,7 +234,8 @@ impl Running {
                 }
             };
             if flowing {
-                let _ = tokio::time::timeout(LINGER, streams).await;
+                let lingering = linger(streams, &reads);
+                let _ = tokio::time::timeout(LONGEST_LINGER, lingering).await;
             }
             status
         };
@@ -260,6 +266,18 @@ impl Running {
     }
 }
 
+/// Sees the streams of a helper that has exited to their end, as long as something comes: on Windows even what it wrote
+/// itself comes in pieces, each of which has to be waited for.
+async fn linger(mut streams: impl Future<Output = ()> + Unpin, reads: &AtomicU64) {
+    loop {
+        let before = reads.load(Ordering::Relaxed);
+        let ended = tokio::time::timeout(LINGER, &mut streams).await;
+        if ended.is_ok() || reads.load(Ordering::Relaxed) == before {
+            return;
+        }
+    }
+}
+
 /// Writes the input; a helper that does not want all of it closes its end, which is no error.
 async fn feed(stdin: Option<(impl AsyncWrite + Unpin, Vec<u8>)>) {
     if let Some((mut pipe, bytes)) = stdin {
@@ -268,18 +286,21 @@ async fn feed(stdin: Option<(impl AsyncWrite + Unpin, Vec<u8>)>) {
 }
 
 /// The beginning of a stream.
-struct Collected {
+struct Collected<'a> {
     bytes: Vec<u8>,
     cap: usize,
     truncated: bool,
+    /// Counts each read, so that others see whether something comes.
+    reads: &'a AtomicU64,
 }
 
-impl Collected {
-    fn new(cap: usize) -> Self {
+impl<'a> Collected<'a> {
+    fn new(cap: usize, reads: &'a AtomicU64) -> Self {
         Self {
             bytes: Vec::new(),
             cap,
             truncated: false,
+            reads,
         }
     }
 
@@ -288,6 +309,7 @@ impl Collected {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = stream.read(&mut chunk).await {
+            self.reads.fetch_add(1, Ordering::Relaxed);
             let room = self.cap - self.bytes.len();
             self.bytes.extend_from_slice(&chunk[..count.min(room)]);
             self.truncated |= count > room;

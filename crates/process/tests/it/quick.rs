@@ -45,6 +45,17 @@ async fn a_background_process_does_not_delay_the_result() {
 }
 
 #[tokio::test]
+async fn output_that_still_comes_is_waited_for_and_that_has_an_end() {
+    let soon = "(for i in 1 2 3 4 5 6; do sleep 0.15; echo $i; done) & exit 0";
+    let result = output(sh(soon), PATIENCE).await.unwrap();
+    assert_eq!(result.stdout, b"1\n2\n3\n4\n5\n6\n");
+    let for_ever = "(while sleep 0.15; do echo x || exit; done) 2>&1 & exit 0";
+    let result = output(sh(for_ever), PATIENCE).await.unwrap();
+    assert!(result.success());
+    assert!(result.stdout.starts_with(b"x\nx\n"));
+}
+
+#[tokio::test]
 async fn the_environment_is_inherited_or_exact() {
     let command = sh("echo $ONE; test -n \"$PATH\"").env("ONE", "1");
     let result = output(command, PATIENCE).await.unwrap();

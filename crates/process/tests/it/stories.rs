@@ -31,6 +31,24 @@ async fn an_exit_code_is_reported_with_all_output() {
 }
 
 #[tokio::test]
+async fn output_is_whole_when_its_reader_rests_after_the_end() {
+    const COUNT: usize = 60_000;
+    let mut process = spawn(player(&format!("zeros {COUNT}"))).await.unwrap();
+    let mut read = 0;
+    // Longer than a stream may stay open in silence; Windows hands out what a pipe holds in small pieces.
+    for _ in 0..3 {
+        let Event::Output { bytes, .. } = process.next().await else {
+            break;
+        };
+        read += bytes.len();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    let rest = finish(process).await;
+    assert_eq!(read + rest.stdout.len(), COUNT);
+    assert_eq!(rest.report.stdout_bytes, COUNT as u64);
+}
+
+#[tokio::test]
 async fn cpu_time_and_memory_are_counted() {
     let run = run(player("spin 50")).await;
     let usage = run.report.usage.unwrap();
