@@ -254,6 +254,8 @@ impl Supervision {
 
     /// Kills until nobody is left, also those who fork meanwhile.
     fn kill(&mut self) {
+        // Whose parent is killed before anybody saw them is nobody's.
+        self.family.look();
         if self.end.is_some() {
             self.leaked = self.family.living();
         }

@@ -106,6 +106,8 @@ impl Family {
     /// SIGTERM once to every descendant: to the group `main` in one go, to all others one by one. Those that were
     /// stopped go on, or they could not heed it.
     pub(super) fn terminate(&mut self, main: Pid) {
+        // Whose parent heeds it before anybody saw them is nobody's.
+        self.look();
         let _ = kill_process_group(main, Signal::TERM);
         for entry in self.descendants() {
             if entry.group != main.as_raw_pid() {
@@ -145,19 +147,21 @@ fn kill_entries(entries: &[Entry], except: Option<Pid>) {
     }
 }
 
-/// Kills, from outside, what a lost supervisor should have killed: its descendants while it is there, and
-/// whatever is in the session of the main process.
+/// Kills, from outside, what a lost supervisor should have killed: its descendants while it is there, whatever is in
+/// the session of the main process, and where orphans are known by having been seen also those below it.
 pub(super) fn kill_from_outside(supervisor: Option<Pid>, session: u32, within: Duration) {
     let own_group = supervisor.and_then(|pid| getpgid(Some(pid)).ok());
-    let mut family = supervisor.map(Family::of);
+    let Some(main) = Pid::from_raw(session.cast_signed()) else {
+        return;
+    };
+    let mut family = Family::led_by(main, supervisor.unwrap_or(main));
     let until = Instant::now() + within;
+    // Those who left the session are found by their parents, while these live.
+    family.look();
     // First what no fork can slip through.
     kill_group(session);
     loop {
-        let (mut found, others) = match &mut family {
-            Some(family) => family.split(),
-            None => (Vec::new(), Processes::below(Pid::INIT, None).list()),
-        };
+        let (mut found, others) = family.split();
         let session = others
             .into_iter()
             .filter(|entry| entry.session.cast_unsigned() == session);
