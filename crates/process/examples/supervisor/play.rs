@@ -50,6 +50,10 @@ fn perform(word: &str, text: &str) {
         "run" => drop(child(text).status()),
         "start" => drop(child(text).spawn().expect("this program starts")),
         "start-apart" => drop(apart(text).spawn().expect("this program starts")),
+        #[cfg(unix)]
+        "leave" => {
+            rustix::process::setsid().expect("a new process leads no group");
+        }
         "stubborn" => on_request(|| {}),
         "heed" => {
             let code = text.parse().expect("an exit code");
@@ -121,25 +125,35 @@ fn spin(millions: u64) {
 
 /// This program, playing what stands in the braces.
 fn child(braced: &str) -> Command {
+    playing(within(braced))
+}
+
+fn within(braced: &str) -> &str {
     let script = braced
         .trim()
         .strip_prefix('{')
         .and_then(|it| it.strip_suffix('}'));
+    script.expect("a script in braces")
+}
+
+fn playing(script: &str) -> Command {
     #[expect(clippy::disallowed_methods, reason = "it plays the part of a stranger")]
     let mut command = Command::new(std::env::current_exe().expect("this program has a file"));
-    command.args(["play", script.expect("a script in braces")]);
+    command.args(["play", script]);
     command
 }
 
 /// The same, as far away from us as a process can get, and with streams that lead nowhere.
 fn apart(braced: &str) -> Command {
+    // It leaves by itself, for only a process can open a session of its own.
+    #[cfg(unix)]
+    let mut command = playing(&format!("leave; {}", within(braced)));
+    #[cfg(windows)]
     let mut command = child(braced);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
     #[cfg(windows)]
     {
         use windows_sys::Win32::System::Threading::{CREATE_NEW_PROCESS_GROUP, DETACHED_PROCESS};
