@@ -129,11 +129,7 @@ async fn run(settings: &Settings, bench: &Bench<'_>, place: &Place) -> Result<Fi
     let logs = bench.logs.clone();
     let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
     let line = shell_words::join(&settings.argv);
-    let code = ran.code(&line)?;
-    // The shell's words for "not executable" and "no such program": nothing was checked.
-    if matches!(code, 126 | 127) {
-        return Err(format!("`{line}` could not be run (exit code {code})"));
-    }
+    let code = ran.judged(&line)?;
     let message = match (code, ran.last_line.as_str()) {
         (0, _) => format!("`{line}` passed"),
         (code, "") => format!("`{line}` {}", exit_in_words(code)),

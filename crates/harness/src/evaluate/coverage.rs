@@ -99,10 +99,7 @@ pub(super) async fn judge(
     let logs = bench.logs.clone();
     let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
     let line = shell_words::join(&settings.argv);
-    let code = ran.code(&line)?;
-    if matches!(code, 126 | 127) {
-        return Err(format!("`{line}` could not be run (exit code {code})"));
-    }
+    let code = ran.judged(&line)?;
     let read = bounded(&report)
         .and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
     let coverage = read.map_err(|reason| format!("{reason} (`{line}` exited with code {code})"))?;

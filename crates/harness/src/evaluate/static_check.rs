@@ -224,10 +224,7 @@ async fn ask(
         .step(&settings.argv, settings.timeout, logs.clone())
         .await?;
     let line = shell_words::join(&settings.argv);
-    let code = ran.code(&line)?;
-    if matches!(code, 126 | 127) {
-        return Err(format!("`{line}` could not be run (exit code {code})"));
-    }
+    let code = ran.judged(&line)?;
     let report = bench.report();
     let written = match report.symlink_metadata() {
         Ok(_) => bounded(&report)?,

@@ -246,10 +246,10 @@ impl Examiner<'_> {
         if ran.exit.ended_by == Some(EndReason::Cancelled) {
             return Err(format!("`{line}` was interrupted"));
         }
+        if let Some(problem) = ran.not_run(&line) {
+            return Err(problem);
+        }
         let (code, results) = match ran.code(&line) {
-            Ok(code @ (126 | 127)) => {
-                return Err(format!("`{line}` could not be run (exit code {code})"));
-            }
             Ok(code) => (Some(code), self.read(file, &logs)),
             Err(problem) => (None, Err(Nothing::known(problem))),
         };
