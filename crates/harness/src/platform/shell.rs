@@ -23,13 +23,13 @@ pub(crate) fn shell(host: &Host) -> Shell {
     }
 }
 
-/// Where `sh` is. Git for Windows brings one along, but puts only a folder with git itself on PATH.
+/// Where `sh` is. Git for Windows brings one along, but puts only a folder with git itself on PATH. That one comes
+/// first: started from there it puts Git's own folders in front of PATH, so that its `find` and `sort` are those of
+/// Unix. Other ones on PATH may not.
 pub(crate) fn sh(host: &Host) -> Option<Utf8PathBuf> {
-    let found = host.find_program("sh");
-    if found.is_some() || !cfg!(windows) {
-        return found;
-    }
-    beside_git(&host.find_program("git")?)
+    let of_git = || beside_git(&host.find_program("git")?);
+    let first = if cfg!(windows) { of_git() } else { None };
+    first.or_else(|| host.find_program("sh"))
 }
 
 /// The `sh` of the folder that git is installed in, of which it may be one or two folders below.
