@@ -1,8 +1,8 @@
-//! Agents that npm installed: on Windows they are batch files that start Node.
+//! Batch files: what npm installs agents as, and what an agent may leave to take the place of programs that judge it.
 
 use serde_json::{Value, json};
 
-use crate::support::{case, context, json_of, run, saved};
+use crate::support::{case, context, install_agent, json_of, run, saved, write};
 
 /// What cmd would make something of.
 const NASTY: &str = "say \"hi\" & echo pwned > pwned.txt %PATH% ^ ! | more\nsecond line \\";
@@ -56,4 +56,20 @@ fn a_limit_ends_what_a_shim_started() {
     run(&context, &case).assert_code(1);
     assert_eq!(context.record()["outcome"], "timeout");
     context.assert_nothing_left("");
+}
+
+/// A line of text is run by `cmd.exe` where there is no `sh`, in the folder with the agent's files.
+#[test]
+fn a_line_that_judges_runs_the_programs_of_windows_and_not_those_of_the_agent() {
+    let context = context();
+    let pass = "@exit 0\r\n";
+    let steps = ["chcp.bat", "cmd.bat", "chcp.cmd", "cmd.cmd"].map(|name| write(name, pass));
+    install_agent(&context, &steps);
+    context.install_fake("judge", &json!([{"exit": 3}]));
+    let mut case = case();
+    case["evaluators"] = json!([{"name": "command", "config": {"command": "judge --strict"}}]);
+    run(&context, &case).assert_code(1);
+    let verdict = &context.record()["verdicts"][0];
+    assert_eq!(verdict["status"], "failed", "{verdict:#}");
+    assert_eq!(verdict["metrics"]["exit_code"], 3, "{verdict:#}");
 }

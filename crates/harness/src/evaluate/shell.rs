@@ -92,16 +92,19 @@ impl ShellCommand<'_> {
             Room::Local => platform::shell(host),
             Room::Docker(_) => Shell::Sh,
         };
-        let script = shell.script(self.argv);
+        let script = shell.script(self.argv).map_err(|error| text(&error))?;
         let argv = match &script {
             None => self.argv.to_vec(),
             Some(script) => vec![self.write_script(script)?],
         };
-        let (command, mut capture) = ShellCommand {
+        let mut command = ShellCommand {
             argv: &argv,
             ..self
+        };
+        if matches!(room, Room::Local) {
+            platform::look_in_path_only(&mut command.env);
         }
-        .prepare()?;
+        let (command, mut capture) = command.prepare()?;
         let process = room.start(command, host).await;
         let process = process.map_err(|error| text(&error))?;
         let ran = follow(process, &mut capture, cancel).await?;
