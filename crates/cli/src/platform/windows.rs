@@ -87,9 +87,12 @@ pub fn make_executable(_path: &Utf8Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What asks us to stop: Ctrl-C, Ctrl-Break, a console that is closed, a user who logs off, a
-/// machine that is shut down. After the last three Windows waits a few seconds, in which agents are
-/// ended and records written.
+/// What asks us to stop: Ctrl-C, Ctrl-Break, a console that is closed. After the last Windows waits a
+/// few seconds, in which agents are ended and records written.
+///
+/// Of a user who logs off and a machine that is shut down only services hear, and programs without the
+/// library of windows (user32), which ours comes to load. Else we are ended without a word, and agents
+/// with us, because their jobs end.
 pub struct StopSignals {
     ctrl_c: CtrlC,
     ctrl_break: CtrlBreak,
