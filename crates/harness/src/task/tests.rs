@@ -451,7 +451,7 @@ fn links_do_not_lead_out() {
     let outside = folder.path.join("outside");
     fs_err::create_dir(&outside).unwrap();
     std::os::unix::fs::symlink(&outside, context.join("d/out")).unwrap();
-    std::os::unix::fs::symlink("/etc/hostname", context.join("link")).unwrap();
+    std::os::unix::fs::symlink("/etc/hosts", context.join("link")).unwrap();
     let read = |text: &str| Recipe::read(text, &context, None, "");
     let faults = read(&format!("{HEAD}COPY link .\n")).unwrap_err();
     assert!(faults[0].message.contains("leaves the build context"));
