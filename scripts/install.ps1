@@ -56,20 +56,40 @@ function Select-Archive([string]$Sums) {
     return @{ Sum = $sum; Name = $name }
 }
 
+# Takes a program out of the way: one that runs cannot be written over or removed, but it can be renamed. What earlier
+# installations left so is removed once it does not run any more.
+function Move-Aside([string]$Name) {
+    $program = Join-Path $BinDir "$Name.exe"
+    Remove-Item -Force -ErrorAction SilentlyContinue -Path (Join-Path $BinDir "$Name.old-*.exe")
+    if (-not (Test-Path -LiteralPath $program)) { return }
+    $aside = Join-Path $BinDir "$Name.old-$([guid]::NewGuid()).exe"
+    Move-Item -LiteralPath $program -Destination $aside
+    Remove-Item -Force -ErrorAction SilentlyContinue -LiteralPath $aside
+}
+
+# Whether a file is the program that is installed now, by another name. A hard link does not tell whose it is.
+function Test-Ours([string]$File, [string]$Program) {
+    if (-not (Test-Path -LiteralPath $Program)) { return $false }
+    return (Get-FileHash -LiteralPath $File).Hash -eq (Get-FileHash -LiteralPath $Program).Hash
+}
+
 function Install-Files([string]$Unpacked) {
     New-Item -ItemType Directory -Force -Path $BinDir | Out-Null
     $program = Join-Path $BinDir 'proctor.exe'
-    # A program that runs cannot be written over, but it can be renamed.
-    if (Test-Path -LiteralPath $program) {
-        Remove-Item -Force -ErrorAction SilentlyContinue -Path (Join-Path $BinDir 'proctor.old-*.exe')
-        Move-Item -LiteralPath $program -Destination (Join-Path $BinDir "proctor.old-$PID.exe")
-        Remove-Item -Force -ErrorAction SilentlyContinue -LiteralPath (Join-Path $BinDir "proctor.old-$PID.exe")
-    }
-    Copy-Item -Recurse -Force -Path (Join-Path $Unpacked '*') -Destination $BinDir
+    $names = @()
+    # Before the program is replaced, for its other names are known by being the same. A program of another is left alone.
     foreach ($name in 'yb', 'thunderdome') {
         $link = Join-Path $BinDir "$name.exe"
-        Remove-Item -Force -ErrorAction SilentlyContinue -LiteralPath $link
-        New-Item -ItemType HardLink -Path $link -Value $program | Out-Null
+        if ((Test-Path -LiteralPath $link) -and -not (Test-Ours $link $program)) {
+            Write-Output "left alone: $link, which is another program"
+        } else {
+            $names += $name
+        }
+    }
+    foreach ($name in @('proctor') + $names) { Move-Aside $name }
+    Copy-Item -Recurse -Force -Path (Join-Path $Unpacked '*') -Destination $BinDir
+    foreach ($name in $names) {
+        New-Item -ItemType HardLink -Path (Join-Path $BinDir "$name.exe") -Value $program | Out-Null
     }
 }
 
