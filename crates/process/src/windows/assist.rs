@@ -21,7 +21,7 @@ use windows_sys::core::BOOL;
 
 use super::handle::{exit_code, wait_any};
 use super::helper::ours;
-use super::job::Job;
+use super::job::{Job, Member};
 use super::launch::Launch;
 use super::spawn::{Console, spawn};
 use crate::Error;
@@ -53,11 +53,20 @@ pub(crate) fn supervise() -> ExitCode {
     }
 }
 
-/// Starts the assistant that asks everybody in `job` to end. It ends with the job that is returned, at the latest.
-pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Job> {
+/// The assistant that asks everybody in a job to end. It ends with this, at the latest.
+#[derive(Debug)]
+pub(super) struct Asking {
+    _assistant: Job,
+    /// Those who are asked: while somebody holds them, their ids are nobody else's.
+    _asked: Vec<Member>,
+}
+
+/// Starts the assistant that asks everybody in `job` to end.
+pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Asking> {
+    let asked = job.members();
     let mut args: Vec<OsString> = vec![crate::SUPERVISE.into(), END.into()];
     args.push(std::process::id().to_string().into());
-    args.extend(job.pids().iter().map(|pid| pid.to_string().into()));
+    args.extend(asked.iter().map(|member| member.pid.to_string().into()));
     let assistant = std::path::absolute(assistant)?;
     let folder = assistant.parent().unwrap_or(&assistant);
     let launch = Launch::plan(assistant.as_os_str(), &args, &ours(), folder);
@@ -74,11 +83,14 @@ pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Job> {
         Some(errors.as_handle()),
     ];
     spawn(&launch, streams, &Console::None, Some(&own))?;
-    Ok(own)
+    Ok(Asking {
+        _assistant: own,
+        _asked: asked,
+    })
 }
 
 /// Ctrl-Break on each console that one of these processes has, once; never on that of `owner`, to which a process may
-/// have gone by itself, or which may have been found by an id that has another owner by now.
+/// have gone by itself.
 fn break_consoles(owner: u32, mut left: BTreeSet<u32>) {
     while let Some(pid) = left.pop_first() {
         // SAFETY: these calls take numbers only, and change the console of this process, which nobody else uses.

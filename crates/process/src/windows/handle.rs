@@ -105,10 +105,15 @@ pub(super) fn exit_code(process: BorrowedHandle<'_>) -> io::Result<u32> {
     Ok(code)
 }
 
+/// The process that has this id now, to be asked about.
+pub(super) fn open(pid: u32) -> io::Result<OwnedHandle> {
+    // SAFETY: takes no memory; returns a handle of ours or none.
+    owned(unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) })
+}
+
 /// The file that a process executes; `None` if it is gone or closed to us.
 pub(super) fn image(pid: u32) -> Option<String> {
-    // SAFETY: takes no memory; returns a handle of ours or none.
-    let process = owned(unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) }).ok()?;
+    let process = open(pid).ok()?;
     let mut buffer = [0; 1024];
     let mut length = 1024;
     // SAFETY: the handle is open, and the buffer has the length that is passed.

@@ -10,14 +10,14 @@ use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle};
 use std::path::Path;
 
 use windows_sys::Win32::System::JobObjects::{
-    CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JOBOBJECT_BASIC_ACCOUNTING_INFORMATION,
-    JOBOBJECT_BASIC_PROCESS_ID_LIST, JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS,
-    JobObjectBasicAccountingInformation, JobObjectBasicProcessIdList,
-    JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject,
-    TerminateJobObject,
+    CreateJobObjectW, IsProcessInJob, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_BASIC_PROCESS_ID_LIST,
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS, JobObjectBasicAccountingInformation,
+    JobObjectBasicProcessIdList, JobObjectExtendedLimitInformation, QueryInformationJobObject,
+    SetInformationJobObject, TerminateJobObject,
 };
 
-use super::handle::{checked, image, owned, ticks, told};
+use super::handle::{checked, image, open, owned, ticks, told};
 use crate::{Leak, Usage};
 
 /// The most leaked processes that a report names.
@@ -33,6 +33,13 @@ const KILLED: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Job {
     handle: OwnedHandle,
+}
+
+/// A process of a job that cannot lose its id to another while this is held, whether it lives or not.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) pid: u32,
+    _process: OwnedHandle,
 }
 
 /// The list of the processes of a job, with room behind its first entry.
@@ -84,6 +91,33 @@ impl Job {
         let first = list.head.ProcessIdList.into_iter();
         let all = first.chain(list.more).take(count);
         all.filter_map(|pid| u32::try_from(pid).ok()).collect()
+    }
+
+    /// Whoever lives in it and is open to us. A process may be gone, and its id another's, between the list and the look
+    /// at it: so each is asked whether it belongs here once it is held.
+    pub(super) fn members(&self) -> Vec<Member> {
+        let member = |pid| {
+            let process = open(pid).ok()?;
+            self.holds(process.as_handle()).then_some(Member {
+                pid,
+                _process: process,
+            })
+        };
+        self.pids().into_iter().filter_map(member).collect()
+    }
+
+    /// Whether a process is in it, or in a job within it.
+    fn holds(&self, process: BorrowedHandle<'_>) -> bool {
+        let mut is_in = 0;
+        // SAFETY: both handles are open while they are borrowed; the call writes one number.
+        let answer = unsafe {
+            IsProcessInJob(
+                process.as_raw_handle(),
+                self.handle.as_raw_handle(),
+                &raw mut is_in,
+            )
+        };
+        answer != 0 && is_in != 0
     }
 
     /// Whoever lives in it, by name. The host of their console is Windows' own.
@@ -141,4 +175,17 @@ impl AsHandle for Job {
 
 fn size<T>() -> u32 {
     u32::try_from(size_of::<T>()).expect("structures are small")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_started_elsewhere_is_in_no_job_of_ours() {
+        let job = Job::new().unwrap();
+        let this = open(std::process::id()).unwrap();
+        assert!(!job.holds(this.as_handle()));
+        assert!(job.members().is_empty());
+    }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::assist;
+use super::assist::{self, Asking};
 use super::handle::{Event, exit_code, usage, wait_any};
 use super::job::Job;
 use super::pseudo_console::PseudoConsole;
@@ -100,8 +100,8 @@ struct Watch {
     phase: Phase,
     ended_by: Option<EndReason>,
     leaked: Vec<Leak>,
-    /// The job of the program that asks everybody to end.
-    asking: Option<Job>,
+    /// The program that asks everybody to end.
+    asking: Option<Asking>,
 }
 
 /// Where the process stands. A time that lies beyond all clocks never comes.
