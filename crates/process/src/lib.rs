@@ -15,6 +15,7 @@ mod error;
 mod exit;
 mod job;
 mod lines;
+mod names;
 mod process;
 pub mod quick;
 #[cfg_attr(unix, path = "unix/mod.rs")]
@@ -32,6 +33,7 @@ pub use job::{
     Service, TerminalSize, oom_kills_in,
 };
 pub use lines::{Line, Lines};
+pub use names::{plain_path, startable_names};
 pub use process::{Event, Process, Stream};
 
 /// The argument that makes an executable act as supervisor.

@@ -54,15 +54,10 @@ pub fn machine(env: &BTreeMap<String, String>) -> String {
 /// The one true name of a file or folder that is there, as people write it: without the prefix that
 /// turns off the rules for paths.
 pub fn true_name(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
-    Ok(plain_form(&path.canonicalize_utf8()?))
-}
-
-fn plain_form(path: &Utf8Path) -> Utf8PathBuf {
-    let text = path.as_str();
-    if let Some(share) = text.strip_prefix(r"\\?\UNC\") {
-        return format!(r"\\{share}").into();
-    }
-    text.strip_prefix(r"\\?\").unwrap_or(text).into()
+    let real = path.canonicalize_utf8()?;
+    Ok(proctor_process::plain_path(real.as_str())
+        .into_owned()
+        .into())
 }
 
 /// Whether writing failed because nobody reads any more. The standard library does not know all codes for that.
@@ -122,18 +117,5 @@ impl StopSignals {
             _ = self.logoff.recv() => {}
             _ = self.shutdown.recv() => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_shown_as_people_write_them() {
-        let check = |name: &str, shown: &str| assert_eq!(plain_form(name.into()), shown);
-        check(r"\\?\C:\a b\c", r"C:\a b\c");
-        check(r"\\?\UNC\server\share\x", r"\\server\share\x");
-        check(r"D:\x", r"D:\x");
     }
 }

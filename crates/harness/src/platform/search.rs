@@ -3,9 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use camino::{Utf8Path, Utf8PathBuf};
-
-/// What a name without an ending may stand for where PATHEXT is not set.
-const USUAL_ENDINGS: &str = ".COM;.EXE;.BAT;.CMD";
+use proctor_process::startable_names;
 
 type Variables = BTreeMap<String, String>;
 
@@ -38,12 +36,7 @@ pub(crate) fn variable<'a>(env: &'a Variables, name: &str) -> Option<&'a str> {
 /// Find a program on the PATH of `env`; relative folders start at `cwd`.
 pub(crate) fn find_program(env: &Variables, cwd: &Utf8Path, name: &str) -> Option<Utf8PathBuf> {
     let path = variable(env, "PATH")?;
-    let names = if cfg!(windows) {
-        let endings = variable(env, "PATHEXT").filter(|endings| !endings.is_empty());
-        names_with_endings(name, endings.unwrap_or(USUAL_ENDINGS))
-    } else {
-        vec![name.to_owned()]
-    };
+    let names = names(name, variable(env, "PATHEXT"));
     let folders = std::env::split_paths(path).filter(|folder| !folder.as_os_str().is_empty());
     folders
         .filter_map(|folder| Utf8PathBuf::try_from(folder).ok())
@@ -54,17 +47,16 @@ pub(crate) fn find_program(env: &Variables, cwd: &Utf8Path, name: &str) -> Optio
         .find(|candidate| is_executable(candidate.as_std_path()))
 }
 
-/// What a name stands for: itself if it ends like a program, else with each ending in turn. The bare name is none: npm
-/// puts a shell script of that name beside its `.cmd`.
-fn names_with_endings(name: &str, endings: &str) -> Vec<String> {
-    let endings: Vec<&str> = endings.split(';').filter(|one| !one.is_empty()).collect();
-    let lower = name.to_ascii_lowercase();
-    let has_ending = |ending: &&str| lower.ends_with(&ending.to_ascii_lowercase());
-    if endings.iter().any(has_ending) {
+/// The files that a name stands for.
+fn names(name: &str, path_ext: Option<&str>) -> Vec<String> {
+    if !cfg!(windows) {
         return vec![name.to_owned()];
     }
-    let with = |ending: &&str| format!("{name}{}", ending.to_ascii_lowercase());
-    endings.iter().map(with).collect()
+    let names = startable_names(name.as_ref(), path_ext.map(AsRef::as_ref));
+    names
+        .into_iter()
+        .filter_map(|name| name.into_string().ok())
+        .collect()
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -76,20 +68,6 @@ fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_without_an_ending_is_tried_with_each_in_turn() {
-        let check = |name: &str, expect: &[&str]| {
-            assert_eq!(names_with_endings(name, ".COM;.EXE;;.CMD"), expect);
-        };
-        check("npm", &["npm.com", "npm.exe", "npm.cmd"]);
-        check("node.exe", &["node.exe"]);
-        check("Node.EXE", &["Node.EXE"]);
-        check(
-            "python3.11",
-            &["python3.11.com", "python3.11.exe", "python3.11.cmd"],
-        );
-    }
 
     #[test]
     fn a_program_is_found_by_the_endings_of_its_system() {

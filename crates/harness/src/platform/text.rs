@@ -22,49 +22,11 @@ pub(crate) fn slashed(path: &str) -> Cow<'_, str> {
 pub(crate) fn canonical(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
     let real = path.canonicalize_utf8()?;
     if cfg!(windows) {
-        return Ok(plain_form(real.as_str()).into_owned().into());
+        return Ok(proctor_process::plain_path(real.as_str())
+            .into_owned()
+            .into());
     }
     Ok(real)
-}
-
-/// A Windows path without the `\\?\` in front that only few programs understand. It stays where it is needed: before
-/// long paths, and before names that would mean something else without it.
-pub(crate) fn plain_form(path: &str) -> Cow<'_, str> {
-    /// From this length on the form without it is not understood everywhere.
-    const LONG: usize = 248;
-    let Some(rest) = path.strip_prefix(r"\\?\") else {
-        return path.into();
-    };
-    let plain = match rest.strip_prefix(r"UNC\") {
-        Some(share) => format!(r"\\{share}"),
-        None => rest.to_owned(),
-    };
-    let is_drive =
-        |bytes: &[u8]| matches!(bytes, [letter, b':', b'\\', ..] if letter.is_ascii_alphabetic());
-    let is_plain = is_drive(plain.as_bytes()) || plain.starts_with(r"\\");
-    let means_the_same = plain.split('\\').all(|part| !is_special(part));
-    if is_plain && means_the_same && plain.len() < LONG {
-        plain.into()
-    } else {
-        path.into()
-    }
-}
-
-/// Whether Windows takes a name for something else than a file of that name, unless it is told not to.
-fn is_special(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or(name).trim_end();
-    let devices = ["CON", "PRN", "AUX", "NUL"];
-    let is_port = |stem: &str| {
-        let upper = stem.to_ascii_uppercase();
-        let digits = upper.strip_prefix("COM").or(upper.strip_prefix("LPT"));
-        digits.is_some_and(|digit| matches!(digit.as_bytes(), [b'0'..=b'9']))
-    };
-    devices
-        .iter()
-        .any(|device| device.eq_ignore_ascii_case(stem))
-        || is_port(stem)
-        || name.contains('/')
-        || (name.len() > 1 && name.ends_with(['.', ' ']))
 }
 
 /// The text of a file that people wrote. Where git and editors end lines in their own way it is given the line ends that
@@ -232,24 +194,6 @@ fn windows_environment(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn people_do_not_see_the_long_form_where_the_short_one_means_the_same() {
-        for (long, expect) in [
-            (r"\\?\C:\a b\c.txt", r"C:\a b\c.txt"),
-            (r"\\?\UNC\server\share\x", r"\\server\share\x"),
-            (r"C:\a", r"C:\a"),
-            ("/srv/a", "/srv/a"),
-            (r"\\?\C:\a\con", r"\\?\C:\a\con"),
-            (r"\\?\C:\a\com1.txt", r"\\?\C:\a\com1.txt"),
-            (r"\\?\C:\ends with dot.", r"\\?\C:\ends with dot."),
-            (r"\\?\Volume{1}\a", r"\\?\Volume{1}\a"),
-        ] {
-            assert_eq!(plain_form(long), expect);
-        }
-        let long = format!(r"\\?\C:\{}", "a\\".repeat(150));
-        assert_eq!(plain_form(&long), long);
-    }
 
     #[test]
     fn paths_of_containers_have_slashes_whoever_put_them_together() {

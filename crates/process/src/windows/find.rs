@@ -1,17 +1,14 @@
 //! Finds the program to execute before anything is started: `PATH` and `PATHEXT` of its own environment, drive
 //! letters, names without extension.
 
-use std::ffi::{OsStr, OsString};
-use std::os::windows::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf, Prefix};
+use std::ffi::OsStr;
+use std::os::windows::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use super::environment::Variables;
 use super::spawn::system_folder;
 use crate::Error;
-
-/// What Windows itself can start, in the order in which `cmd.exe` looks for it. `PATHEXT` may leave some out or order
-/// them otherwise; what else it lists is opened by other programs, not started.
-const STARTABLE: [&str; 4] = ["COM", "EXE", "BAT", "CMD"];
+use crate::names::{plain_path, startable_names};
 
 /// The file to execute for `program`. Relative paths start at `cwd`.
 pub(super) fn find(program: &OsStr, env: &Variables, cwd: &Path) -> Result<PathBuf, Error> {
@@ -19,7 +16,8 @@ pub(super) fn find(program: &OsStr, env: &Variables, cwd: &Path) -> Result<PathB
     let mut not_executable = None;
     for folder in folders(name, env, cwd) {
         let path = folder.join(name);
-        for candidate in candidates(&path, env) {
+        for candidate in startable_names(path.as_os_str(), env.get("PATHEXT")) {
+            let candidate = PathBuf::from(candidate);
             if is_there(&candidate) {
                 return Ok(plain(&candidate));
             }
@@ -64,61 +62,12 @@ fn folders(name: &Path, env: &Variables, cwd: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// The file itself if its extension says that it can be started, then the file with each such extension added.
-fn candidates(path: &Path, env: &Variables) -> Vec<PathBuf> {
-    let extensions = extensions(env.get("PATHEXT"));
-    let own = path.extension().and_then(OsStr::to_str);
-    let is_startable = own.is_some_and(|own| {
-        STARTABLE
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(own))
-    });
-    let with = |extension: &&str| {
-        let mut name = OsString::from(path);
-        name.push(".");
-        name.push(extension.to_lowercase());
-        PathBuf::from(name)
-    };
-    let itself = is_startable.then(|| path.to_owned());
-    itself
-        .into_iter()
-        .chain(extensions.iter().map(with))
-        .collect()
-}
-
-fn extensions(list: Option<&OsStr>) -> Vec<&'static str> {
-    let Some(list) = list.and_then(OsStr::to_str) else {
-        return STARTABLE.to_vec();
-    };
-    let known = |entry: &str| {
-        let entry = entry.trim().strip_prefix('.')?;
-        STARTABLE
-            .into_iter()
-            .find(|known| known.eq_ignore_ascii_case(entry))
-    };
-    list.split(';').filter_map(known).collect()
-}
-
-/// Without the prefix that turns off the reading of a path, as far as the path means the same without it: `cmd.exe` and
-/// many other programs do not take such a path, or such a working directory.
+/// The path as other programs take it.
 pub(super) fn plain(path: &Path) -> PathBuf {
-    const LONGEST: usize = 259;
-    let mut components = path.components();
-    let Some(Component::Prefix(prefix)) = components.next() else {
-        return path.to_owned();
-    };
-    let Prefix::VerbatimDisk(_) = prefix.kind() else {
-        return path.to_owned();
-    };
-    let units: Vec<u16> = path.as_os_str().encode_wide().skip(r"\\?\".len()).collect();
-    let is_odd = |component: Component<'_>| {
-        let name = component.as_os_str().to_string_lossy();
-        name.ends_with(['.', ' ']) || name.contains('/')
-    };
-    if units.len() > LONGEST || components.any(is_odd) {
-        return path.to_owned();
+    match path.to_str() {
+        Some(text) => plain_path(text).into_owned().into(),
+        None => path.to_owned(),
     }
-    OsString::from_wide(&units).into()
 }
 
 #[cfg(test)]
@@ -207,17 +156,5 @@ mod tests {
             find("planted"),
             Err(Error::ProgramNotFound { .. })
         ));
-    }
-
-    #[test]
-    fn a_path_that_is_read_as_it_stands_loses_its_prefix_where_it_may() {
-        let check =
-            |path: &str, expect: &str| assert_eq!(plain(Path::new(path)), Path::new(expect));
-        check(r"\\?\C:\a b\c", r"C:\a b\c");
-        check(r"C:\a", r"C:\a");
-        check(r"\\?\C:\dot.\c", r"\\?\C:\dot.\c");
-        check(r"\\?\UNC\server\share", r"\\?\UNC\server\share");
-        let long = format!(r"\\?\C:\{}", "x".repeat(260));
-        check(&long, &long);
     }
 }
