@@ -38,6 +38,8 @@ pub(super) struct Family {
 }
 
 impl Family {
+    /// That of the first process of a container, which only Linux has.
+    #[cfg(target_os = "linux")]
     pub(super) fn of(root: Pid) -> Self {
         Self {
             root,
