@@ -90,6 +90,11 @@ impl Outcome {
         )
     }
 
+    /// Whether every other trial of the same agent would end in the same way.
+    pub fn is_hopeless(self) -> bool {
+        matches!(self, Outcome::Auth | Outcome::NotInstalled)
+    }
+
     /// The status that the log shows for it.
     pub fn status(self) -> Status {
         match self {

@@ -22,7 +22,6 @@ use crate::{
     host::Host,
     litellm::{LiteLlm, LiteLlmAccount, LiteLlmError},
     models::Models,
-    outcome::Outcome,
     plan::{SuitePlan, TrialPlan},
     platform::pointer,
     providers::{Providers, Turn, pause},
@@ -508,7 +507,7 @@ impl Job<'_> {
             }
             drop(seat);
             self.providers.ended(provider, record.outcome);
-            let is_hopeless = matches!(record.outcome, Outcome::Auth | Outcome::NotInstalled);
+            let is_hopeless = record.outcome.is_hopeless();
             if is_hopeless {
                 self.stopped.stop(&plan.name);
             }

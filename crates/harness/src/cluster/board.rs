@@ -243,7 +243,7 @@ impl Board {
             // Its task is about to end; another would find the claim taken. And what is seen may be what an earlier
             // task came to.
             Some(_) if !is_lost => return Step::Wait,
-            Some(outcome) if is_hopeless(outcome) || trial.retries == self.retries => {
+            Some(outcome) if outcome.is_hopeless() || trial.retries == self.retries => {
                 return Step::Ended;
             }
             Some(_) => {
@@ -289,11 +289,6 @@ impl Board {
         }
         tasks
     }
-}
-
-/// Whether every other trial of the agent would fail in the same way.
-pub(crate) fn is_hopeless(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Auth | Outcome::NotInstalled)
 }
 
 /// Trials that are submitted together.

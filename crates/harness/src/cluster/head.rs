@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    board::{Array, Board, Claimed, Look, Queued, Step, TaskId, Word, arrays, is_hopeless},
+    board::{Array, Board, Claimed, Look, Queued, Step, TaskId, Word, arrays},
     coroner::Dead,
     paths,
     slurm::{Shape, Slurm, SlurmError, word_in_log},
@@ -401,7 +401,7 @@ impl<'a> Head<'a> {
         for (number, gone) in changed {
             let word = gone.map(|task| word(&self.slurm.folder, task, &words));
             let ended = self.look_at(number, word, listener)?;
-            if ended.is_some_and(|record| is_hopeless(record.outcome)) {
+            if ended.is_some_and(|record| record.outcome.is_hopeless()) {
                 self.stopped.insert(self.key(number).agent);
             }
         }
