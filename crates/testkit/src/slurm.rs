@@ -3,7 +3,10 @@
 use std::io::Write;
 use std::process::Command;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::command::Program;
+use crate::leftovers::processes_with;
 
 /// Names its configuration.
 const CONF: &str = "PROCTOR_TEST_SLURM_CONF";
@@ -61,14 +64,27 @@ impl Cluster {
         self.ask("squeue", &args).lines().count()
     }
 
-    /// Kills the daemon of a node, and nothing of what it started.
+    /// Kills a node as if its machine were gone: its daemon, and all that it has started.
     pub fn kill_node(&self, node: &str) {
         let file = self.pid_file(node);
         let pid = fs_err::read_to_string(&file).expect("the daemon of a node");
-        let pid = rustix::process::Pid::from_raw(pid.trim().parse().expect("a process id"));
-        let pid = pid.expect("a process id");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+        kill(pid.trim());
         let _ = fs_err::remove_file(file);
+        let of_cluster = processes_with(&self.conf);
+        let mut jobs = processes_with(&format!("SLURMD_NODENAME={node}"));
+        jobs.retain(|job| of_cluster.contains(job));
+        for job in jobs {
+            let pid = job.split(':').next().expect("a process id");
+            let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // Its name, in parentheses, may hold anything; then come its state and its parent.
+            let rest = stat.rsplit(')').next().unwrap_or_default();
+            let parent = rest.split_whitespace().nth(1).unwrap_or_default();
+            let name = fs_err::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
+            if name.trim() == "slurmstepd" {
+                kill(parent);
+            }
+            kill(pid);
+        }
     }
 
     /// Starts the daemon of a node again.
@@ -87,4 +103,10 @@ impl Cluster {
         line.expect("where daemons leave their ids")
             .replace("%n", node)
     }
+}
+
+fn kill(pid: &str) {
+    let pid = pid.parse().ok().and_then(Pid::from_raw);
+    // It may be over by now.
+    let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
 }

@@ -2,36 +2,54 @@
 
 use std::time::Duration;
 
-use proctor_testkit::wait_until;
+use camino::Utf8Path;
+use proctor_testkit::{Cluster, TestContext, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Rig, sleeper};
+use crate::support::{Rig, sleeper, waiter};
+
+/// How often Slurm had started the jobs again that have claimed trials of a run.
+fn restarts(run: &Utf8Path) -> u64 {
+    let claims = run.join("claims/agent/task").read_dir_utf8();
+    let restarts = claims.into_iter().flatten().flatten().map(|claim| {
+        let text = fs_err::read_to_string(claim.path()).unwrap_or_default();
+        let holder: Value = serde_json::from_str(text.lines().next()?).ok()?;
+        holder["job"]["restarts"].as_u64()
+    });
+    restarts.flatten().sum()
+}
 
 #[test]
 fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
-    // Longer than it takes until the controller gives a node up.
-    let Some(rig) = Rig::new(&sleeper(20), &json!({"trials": 12, "parallel": 12})) else {
+    let Some(cluster) = Cluster::find() else {
         return;
     };
-    let running = rig.run(&[]).spawn();
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let (agent, go) = waiter(&context);
+    let rig = Rig::of(
+        cluster,
+        context,
+        &agent,
+        &json!({"trials": 12, "parallel": 12}),
+    );
+    let running = rig.run(&[]).deadline(Duration::from_mins(7)).spawn();
     let results = rig.context.root().join("results/latest");
-    wait_until(Duration::from_mins(1), "trials run", || {
-        results.exists() && rig.cluster.count(&rig.jobs(), "RUNNING") >= 6
+    wait_until(Duration::from_mins(1), "trials run on the node", || {
+        let args = ["-h", "-w", "node2", "-t", "RUNNING"];
+        let here = || rig.cluster.ask("squeue", &args).lines().count();
+        results.join("claims/agent/task/trial-12.1").exists() && here() > 0
     });
     rig.cluster.kill_node("node2");
+    // It takes half a minute until Slurm gives the node up, and it puts jobs off for two more when it starts them again.
+    wait_until(Duration::from_mins(5), "they are started elsewhere", || {
+        restarts(&results) > 0
+    });
+    go();
     let output = running.wait();
     rig.cluster.start_node("node2");
     output.assert_code(0);
     assert_eq!(rig.finished().len(), 12);
-    let claims = rig.latest().join("claims/agent/task");
-    let claims = claims.read_dir_utf8().unwrap().flatten();
-    let restarts = claims.map(|claim| {
-        let text = fs_err::read_to_string(claim.path()).unwrap();
-        let holder: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-        holder["job"]["restarts"].as_u64().unwrap()
-    });
-    assert!(restarts.sum::<u64>() > 0, "none was run elsewhere");
     // Others may use it at once; a star would say that it does not answer.
     wait_until(Duration::from_mins(3), "the node is back", || {
         let states = rig.cluster.ask("sinfo", &["-h", "-n", "node2", "-o", "%T"]);
