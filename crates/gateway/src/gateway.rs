@@ -89,6 +89,20 @@ impl SocketGuard {
     }
 }
 
+/// A port of loopback that the gateway listens on. Dropping it closes the port.
+#[derive(Debug)]
+pub struct PortGuard {
+    address: SocketAddr,
+    _stop: DropGuard,
+}
+
+impl PortGuard {
+    /// Where the port is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 impl Drop for SocketGuard {
     fn drop(&mut self) {
         let _ = fs_err::remove_file(&self.path);
@@ -130,7 +144,8 @@ impl Gateway {
                 .min(8)
         };
         let server = Server::start(&hub, config.workers.unwrap_or_else(processors).max(1))?;
-        let address = server.listen(config.listen)?;
+        let stop = CancellationToken::new();
+        let address = server.listen(config.listen, Door::default(), stop)?;
         Ok(Self {
             hub,
             address,
@@ -229,15 +244,43 @@ impl Gateway {
             source,
         };
         let socket = local::Bound::new(path).map_err(failed)?;
-        let key = key.and_then(|key| self.hub.keys.find(key.expose()));
+        let door = Door {
+            key: key.and_then(|key| self.hub.keys.find(key.expose())),
+            admits_keyless: true,
+        };
         let stop = CancellationToken::new();
         if let Some(server) = &self.server {
-            server.listen_local(socket, Door { key }, stop.clone());
+            server.listen_local(socket, door, stop.clone());
         }
         Ok(SocketGuard {
             path: path.to_owned(),
             _stop: stop.drop_guard(),
         })
+    }
+
+    /// Listens on a port of loopback for the client of `key` alone, who has to show it or one of
+    /// its aliases.
+    pub fn listen_port(&self, key: &VirtualKey) -> Result<PortGuard, GatewayError> {
+        let door = Door {
+            key: self.hub.keys.find(key.expose()),
+            admits_keyless: false,
+        };
+        let stop = CancellationToken::new();
+        let mut address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        if let Some(server) = &self.server {
+            address = server.listen(address, door, stop.clone())?;
+        }
+        Ok(PortGuard {
+            address,
+            _stop: stop.drop_guard(),
+        })
+    }
+
+    /// Cancelled when the client of `key`, on a listener of its own, shows a key that the gateway
+    /// does not know; `None` when there is no such key.
+    pub fn unknown_key(&self, key: &VirtualKey) -> Option<CancellationToken> {
+        let key = self.hub.keys.find(key.expose())?;
+        Some(key.unknown_key.clone())
     }
 
     /// Whether a model has a price. A budget in USD for one without is never let through.

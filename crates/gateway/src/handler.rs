@@ -53,8 +53,34 @@ pub(crate) struct Worker {
 /// Where a connection came in.
 #[derive(Debug, Default)]
 pub(crate) struct Door {
-    /// The key that belongs to whoever comes through this door without showing one.
+    /// The key of the only client behind this listener.
     pub(crate) key: Option<Arc<Key>>,
+    /// Whether that client may leave its key out.
+    pub(crate) admits_keyless: bool,
+}
+
+impl Door {
+    /// The key that a request stands for. A key that the gateway does not know is reported to the
+    /// owner of the listener's own key: its client would try again in vain.
+    fn key_for(&self, hub: &Hub, shown: Option<&str>) -> Option<Arc<Key>> {
+        let Some(shown) = shown else {
+            return self.keyless();
+        };
+        if let Some(key) = hub.keys.find(shown) {
+            return Some(key);
+        }
+        let own = self.key.as_ref()?;
+        if own.has_alias(shown) {
+            return Some(Arc::clone(own));
+        }
+        own.unknown_key.cancel();
+        None
+    }
+
+    /// The key of a client that showed none.
+    pub(crate) fn keyless(&self) -> Option<Arc<Key>> {
+        self.key.clone().filter(|_| self.admits_keyless)
+    }
 }
 
 /// Answers a request.
@@ -84,10 +110,7 @@ pub(crate) async fn handle(
         return refusal(likely_wire(&parts), 404, "the gateway has no such path");
     };
     let shown = key::shown(&parts.headers, parts.uri.query());
-    let key = match shown {
-        Some(shown) => worker.hub.keys.find(&shown),
-        None => door.key.clone(),
-    };
+    let key = door.key_for(&worker.hub, shown.as_deref());
     let Some(key) = key.filter(|key| !key.is_closed()) else {
         return refusal(
             route.wire,

@@ -47,6 +47,8 @@ pub struct KeySpec {
     pub faults: Option<Faults>,
     /// The key itself, when it was agreed on before; a random one unless given.
     pub key: Option<VirtualKey>,
+    /// Other keys that its client may show on a listener of its own, such as a provider's.
+    pub aliases: Vec<Secret>,
 }
 
 /// A key that was minted. Whoever has it may spend its budget.
@@ -91,6 +93,9 @@ pub(crate) struct Key {
     pub(crate) playbacks: Playbacks,
     /// Cancelled when the key is revoked: calls under way end then.
     pub(crate) revoked: CancellationToken,
+    /// Cancelled when its client shows a key that the gateway does not know.
+    pub(crate) unknown_key: CancellationToken,
+    aliases: Vec<Secret>,
     /// What the calls have in common.
     pub(crate) context: context::Seen,
     ledger: Mutex<Ledger>,
@@ -128,12 +133,19 @@ impl Key {
             faults: spec.faults,
             playbacks,
             revoked: stop.child_token(),
+            unknown_key: CancellationToken::new(),
+            aliases: spec.aliases,
             context: context::Seen::default(),
             ledger: Mutex::new(ledger),
             calls: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             live: watch::Sender::new(0),
         })
+    }
+
+    /// Whether its client may show this key instead.
+    pub(crate) fn has_alias(&self, shown: &str) -> bool {
+        self.aliases.iter().any(|alias| alias.expose() == shown)
     }
 
     /// The number of the next call.

@@ -53,7 +53,7 @@ pub use client::{Client, Outgoing, Reply};
 pub use context::ModelContext;
 pub use error::GatewayError;
 pub use faults::{Fault, Faults};
-pub use gateway::{Gateway, GatewayConfig, SocketGuard};
+pub use gateway::{Gateway, GatewayConfig, PortGuard, SocketGuard};
 pub use key::{KeySpec, VirtualKey};
 pub use ledger::{Call, Ended, Ledger, Totals};
 pub use policy::{Policy, Setting};

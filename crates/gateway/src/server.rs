@@ -103,8 +103,13 @@ impl Server {
         Ok(Self { crew, threads })
     }
 
-    /// Listens on this address, and says which one it is.
-    pub(crate) fn listen(&self, address: SocketAddr) -> Result<SocketAddr, GatewayError> {
+    /// Listens on this address until `stop`, and says which one it is.
+    pub(crate) fn listen(
+        &self,
+        address: SocketAddr,
+        door: Door,
+        stop: CancellationToken,
+    ) -> Result<SocketAddr, GatewayError> {
         let bind = || {
             let listener = StdTcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -116,11 +121,7 @@ impl Server {
             source,
         };
         let (listener, address) = bind().map_err(failed)?;
-        self.accept(
-            Listener::Tcp(listener),
-            Door::default(),
-            CancellationToken::new(),
-        );
+        self.accept(Listener::Tcp(listener), door, stop);
         Ok(address)
     }
 

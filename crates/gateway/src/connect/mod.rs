@@ -140,7 +140,7 @@ fn key_of(worker: &Worker, door: &Door, headers: &HeaderMap) -> Option<Arc<Key>>
             };
             worker.hub.keys.find(&secret)
         }
-        None => door.key.clone(),
+        None => door.keyless(),
     };
     key.filter(|key| !key.is_closed())
 }
