@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
-use proctor_harness::host::Host;
+use proctor_harness::{host::Host, secrets::Secrets};
 use proctor_process::Supervisor;
 
 use crate::platform;
@@ -36,6 +36,7 @@ pub fn host() -> std::io::Result<Host> {
         supervisor: Supervisor::this_executable(),
         home,
         cwd,
+        secrets: Secrets::of(&env, &[]),
         env,
     })
 }

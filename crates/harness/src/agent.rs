@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::{AgentSection, Fault, PromptSource},
     platform,
+    secrets::Secrets,
     session::Session,
 };
 
@@ -94,6 +95,12 @@ pub trait Agent: Send + Sync {
         NONE
     }
 
+    /// A script of this machine that it runs. Containers get a copy of the script and of the files
+    /// beside it.
+    fn script(&self) -> Option<&Utf8Path> {
+        None
+    }
+
     /// The image that it has to run in.
     fn image(&self) -> Option<&str> {
         None
@@ -106,6 +113,11 @@ pub trait Agent: Send + Sync {
 
     /// Files that it leaves in the workspace and that are not its work, as patterns of git.
     fn litter(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Lines that it adds to the workspace's `.gitignore` and that are not its work.
+    fn ignore_lines(&self) -> &'static [&'static str] {
         &[]
     }
 
@@ -191,6 +203,24 @@ pub struct Endpoint {
     pub key: String,
 }
 
+impl Endpoint {
+    /// The variables by which programs of most vendors find it.
+    pub fn env(&self) -> BTreeMap<String, String> {
+        let Endpoint { base_url, key } = self;
+        let env = [
+            ("ANTHROPIC_BASE_URL", base_url.clone()),
+            ("ANTHROPIC_API_BASE", base_url.clone()),
+            ("ANTHROPIC_API_KEY", key.clone()),
+            ("OPENAI_BASE_URL", format!("{base_url}/v1")),
+            ("OPENAI_API_BASE", format!("{base_url}/v1")),
+            ("OPENAI_API_KEY", key.clone()),
+            ("GOOGLE_GEMINI_BASE_URL", base_url.clone()),
+            ("GEMINI_API_KEY", key.clone()),
+        ];
+        BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value)))
+    }
+}
+
 /// What was found out about an installed CLI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
@@ -264,6 +294,8 @@ pub struct LaunchContext<'a> {
     pub definitions: &'a BTreeMap<String, String>,
     /// Where the models are, when not at their makers'.
     pub endpoint: Option<&'a Endpoint>,
+    /// Where the agent's own [script](Agent::script) is, as the agent sees it.
+    pub script: Option<&'a Utf8Path>,
 }
 
 /// Where the reference solution lies for the agent that applies it.
@@ -302,6 +334,36 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// The names of the secrets that it would show to the agent.
+    pub(crate) fn secrets<'a>(&self, secrets: &'a Secrets) -> Vec<&'a str> {
+        let words = self.argv.iter().chain(self.env.values());
+        let files = self.files.iter().map(|(_, bytes)| bytes.as_slice());
+        let input = match &self.input {
+            Input::Bytes(bytes) => bytes.as_slice(),
+            Input::Closed | Input::Session => &[],
+        };
+        let all = words.map(String::as_bytes).chain(files).chain([input]);
+        let mut found: Vec<_> = all.flat_map(|bytes| secrets.found_in(bytes)).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The same with `key` in the place of every secret.
+    #[must_use]
+    pub(crate) fn without_secrets(mut self, secrets: &Secrets, key: &str) -> Launch {
+        for text in self.argv.iter_mut().chain(self.env.values_mut()) {
+            *text = secrets.replace(text, key).into_owned();
+        }
+        for (_, bytes) in &mut self.files {
+            *bytes = secrets.replace_bytes(std::mem::take(bytes), key);
+        }
+        if let Input::Bytes(bytes) = &mut self.input {
+            *bytes = secrets.replace_bytes(std::mem::take(bytes), key);
+        }
+        self
+    }
+
     /// The same with paths below `roots`, which are folders of a container, as they are written there: agents put
     /// paths together by the rules of this machine.
     #[must_use]

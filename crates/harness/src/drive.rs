@@ -66,6 +66,8 @@ pub struct Drive<'a> {
     pub listener: &'a Listener<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
+    /// Cancelled when its key is not one that the gateway knows: it would try again in vain.
+    pub unknown_key: CancellationToken,
 }
 
 /// What came of it.
@@ -142,6 +144,10 @@ impl Drive<'_> {
                     reader.read_socket(&event);
                 }
                 () = self.cancel.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
+                    process.end(EndReason::Cancelled);
+                }
+                () = self.unknown_key.cancelled(), if !is_cancelled => {
                     is_cancelled = true;
                     process.end(EndReason::Cancelled);
                 }

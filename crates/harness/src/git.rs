@@ -27,6 +27,9 @@ const OF_ONE_REPOSITORY: [&str; 9] = [
     "GIT_WORK_TREE",
 ];
 
+/// The file of a git directory that says where its history ends, when it is not whole.
+pub const SHALLOW: &str = "shallow";
+
 /// Git on one git directory.
 #[derive(Clone, Debug)]
 pub struct Git {
@@ -157,7 +160,16 @@ impl Git {
         Ok(())
     }
 
-    /// Copy a tree with all that it holds, and nothing else, from another repository.
+    /// Take over where the history of another repository ends, when it is not whole.
+    pub fn copy_shallow_from(&self, source: &Git) -> std::io::Result<()> {
+        let shallow = source.dir.join(SHALLOW);
+        if shallow.is_file() {
+            fs_err::copy(shallow, self.dir.join(SHALLOW))?;
+        }
+        Ok(())
+    }
+
+    /// Copy a tree, or a commit with its history, and nothing else from another repository.
     pub async fn copy_tree_from(&self, source: &Git, tree: &str) -> Result<(), GitError> {
         let (_, pack) = source.command(["pack-objects", "--quiet", "--revs", "--stdout"]);
         let (_, unpack) = self.command(["index-pack", "--stdin"]);

@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use camino::Utf8PathBuf;
 use proctor_process::Supervisor;
 
-use crate::platform;
+use crate::{platform, secrets::Secrets};
 
 /// The machine and the user, as seen at the start.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The environment.
     pub env: BTreeMap<String, String>,
+    /// Values that agents must not see.
+    pub secrets: Secrets,
     /// The user's HOME.
     pub home: Option<Utf8PathBuf>,
     /// The working directory.
@@ -66,6 +68,16 @@ impl Host {
         env.insert("HOME".to_owned(), home.to_string());
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
         env
+    }
+
+    /// The same machine with another environment, in which the variables `listed` are secret.
+    #[must_use]
+    pub fn with_env(&self, env: BTreeMap<String, String>, listed: &[String]) -> Host {
+        Host {
+            secrets: Secrets::of(&env, listed),
+            env,
+            ..self.clone()
+        }
     }
 
     /// The same machine with one variable set.

@@ -41,6 +41,7 @@ pub mod runner;
 pub mod runs;
 pub mod sandbox;
 pub mod score;
+pub mod secrets;
 pub mod session;
 mod shuffle;
 pub mod side_calls;

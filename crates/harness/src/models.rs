@@ -10,13 +10,14 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
     Auth, Budget, CassetteSpec, Certificate, Gateway, GatewayConfig, GatewayError, HttpUpstream,
-    KeySpec, Limits, NanoUsd, OnMiss, Pace, Pages, Policy, Prices, Provider, Secret, Setting,
-    SocketGuard, Upstream, VirtualKey,
+    KeySpec, Limits, NanoUsd, OnMiss, Pace, Pages, Policy, PortGuard, Prices, Provider, Secret,
+    Setting, SocketGuard, Upstream, VirtualKey,
 };
 use proctor_process::Relay;
+use tokio_util::sync::CancellationToken;
 
 pub use self::gateways::RunGateways;
-pub(crate) use self::nodes::{HeadGateway, is_provider_key};
+pub(crate) use self::nodes::{HeadGateway, is_provider_key, stand_in_for_keys};
 use self::record::replayed;
 pub use self::record::{GatewayRecord, ReplayRecord};
 use crate::{
@@ -70,8 +71,6 @@ pub struct Models {
     settings: GatewaySettings,
     /// What all trials may spend together.
     shared: Vec<Arc<Budget>>,
-    /// The real keys, so that they can be kept out of what agents see.
-    secrets: Vec<String>,
     /// Where it is, when trials run on nodes.
     known_as: Option<GatewayPlace>,
 }
@@ -81,9 +80,13 @@ pub struct Models {
 pub struct TrialModels {
     gateway: Arc<Gateway>,
     key: VirtualKey,
+    /// The trial's own listener: a socket for containers, a port for agents on this machine.
     _socket: Option<SocketGuard>,
-    /// What the agent is told.
+    _port: Option<PortGuard>,
+    /// Where the agent reaches the models.
     pub endpoint: Endpoint,
+    /// Cancelled when the agent shows a key that the gateway does not know.
+    pub unknown_key: CancellationToken,
 }
 
 impl TrialModels {
@@ -124,6 +127,8 @@ pub struct Needs<'a> {
     pub temperature: Option<f64>,
     /// What several keys of the trial may spend together, in the place of one key's own limits.
     pub budget: Option<Arc<Budget>>,
+    /// Real keys that the agent has and may show.
+    pub passed_keys: Vec<String>,
 }
 
 /// Where a gateway listens, and whether it shows what it does.
@@ -162,7 +167,6 @@ impl Models {
         env: &BTreeMap<String, String>,
         place: Place,
     ) -> Result<Models, GatewayError> {
-        let mut secrets = Vec::new();
         let upstreams = match &settings.script {
             Some(script) => {
                 let script = || Upstream::Script(Arc::clone(script));
@@ -176,7 +180,6 @@ impl Models {
                     let throttle = settings.throttles.get(known.provider.name());
                     upstream.throttle = throttle.copied().unwrap_or_default();
                     upstream.retries = settings.retries;
-                    secrets.extend(upstream.key.as_ref().map(|key| key.expose().to_owned()));
                     Some((known.provider, Upstream::Http(upstream)))
                 })
                 .collect(),
@@ -207,7 +210,6 @@ impl Models {
                 .into_iter()
                 .collect(),
             settings: settings.clone(),
-            secrets,
             known_as: None,
         })
     }
@@ -233,7 +235,6 @@ impl Models {
                 ..GatewaySettings::default()
             },
             shared: self.shared.clone(),
-            secrets: self.secrets.clone(),
             known_as: self.known_as,
         }
     }
@@ -261,17 +262,16 @@ impl Models {
         if let Some(temperature) = needs.temperature {
             spec.policy.temperature = Some(Setting::Set(temperature));
         }
+        spec.aliases = needs.passed_keys.into_iter().map(Secret::new).collect();
         let key = self.gateway.mint(spec)?;
-        let socket = match needs.sockets {
-            None => None,
-            Some(folder) => {
-                let path = folder.join(SOCKET);
-                Some(self.gateway.listen_local(path.as_std_path(), Some(&key))?)
-            }
-        };
-        let base_url = match needs.sockets {
-            None => self.gateway.url(),
-            Some(_) => format!("http://127.0.0.1:{PORT_INSIDE}"),
+        let (mut socket, mut port) = (None, None);
+        let base_url = if let Some(folder) = needs.sockets {
+            let path = folder.join(SOCKET);
+            socket = Some(self.gateway.listen_local(path.as_std_path(), Some(&key))?);
+            format!("http://127.0.0.1:{PORT_INSIDE}")
+        } else {
+            let own = port.insert(self.gateway.listen_port(&key)?);
+            format!("http://{}", own.address())
         };
         Ok(TrialModels {
             gateway: Arc::clone(&self.gateway),
@@ -279,8 +279,10 @@ impl Models {
                 base_url,
                 key: key.expose().to_owned(),
             },
+            unknown_key: self.gateway.unknown_key(&key).unwrap_or_default(),
             key,
             _socket: socket,
+            _port: port,
         })
     }
 
@@ -311,15 +313,6 @@ impl Models {
     /// The gateway itself.
     pub(crate) fn gateway(&self) -> &Gateway {
         &self.gateway
-    }
-
-    /// Replace real keys in a trial's environment by its own.
-    pub fn hide_keys(&self, models: &TrialModels, env: &mut BTreeMap<String, String>) {
-        for value in env.values_mut() {
-            if self.secrets.iter().any(|secret| secret == value) {
-                value.clone_from(&models.endpoint.key);
-            }
-        }
     }
 
     /// End a trial's way to the models, and say what went over it.
@@ -464,6 +457,7 @@ mod tests {
             allow_hosts: Vec::new(),
             temperature: None,
             budget: None,
+            passed_keys: Vec::new(),
         });
         let opened = opened.unwrap();
         let key = opened.key.clone();

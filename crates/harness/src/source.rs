@@ -12,6 +12,7 @@ use crate::{
     git::{Git, GitError},
     host::Host,
     platform,
+    task::History,
 };
 
 /// What a workspace is made from.
@@ -100,6 +101,7 @@ impl Source {
     pub async fn open(
         repo: &Repo,
         revision: Option<&str>,
+        history: History,
         host: &Host,
         private: &Utf8Path,
     ) -> Result<Source, SourceError> {
@@ -111,7 +113,8 @@ impl Source {
                     return Source::open_path(Utf8Path::new(path), revision, host).await;
                 }
                 let git = Git::new(host, &private.join("fetched.git"));
-                let fetched = fetch(url, revision.unwrap_or("HEAD"), &git).await?;
+                let revision = revision.unwrap_or("HEAD");
+                let fetched = fetch(url, revision, history, &git).await?;
                 Ok(fetched.fetched_from(url))
             }
         }
@@ -207,7 +210,7 @@ impl Source {
                 let known = resolve(git, git.dir().as_str(), revision).await;
                 let found = match (known, remote) {
                     (Err(SourceError::UnknownRevision { .. }), Some(remote)) => {
-                        fetch(&remote.url, revision, git).await?
+                        fetch(&remote.url, revision, History::None, git).await?
                     }
                     (known, _) => known?,
                 };
@@ -272,22 +275,24 @@ async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, Source
 
 const SERVER_HEAD: &str = "+HEAD:refs/proctor/head";
 
-/// Fetch as little as the server allows: the one commit, else everything.
-async fn fetch(url: &str, revision: &str, git: &Git) -> Result<Source, SourceError> {
+/// Fetch as little as the server allows: the one commit, with its history where that is wanted, else
+/// everything.
+async fn fetch(
+    url: &str,
+    revision: &str,
+    history: History,
+    git: &Git,
+) -> Result<Source, SourceError> {
     fs::create_dir_all(git.dir())?;
     let user = git.clone().with_user_config();
     user.run(["init", "--quiet", "--bare"]).await?;
     let one = format!("+{revision}:refs/heads/fetched");
-    let shallow = [
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--depth=1",
-        "--end-of-options",
-        url,
-        &one,
-    ];
-    if user.run(shallow).await.is_ok() {
+    let mut least = vec!["fetch", "--quiet", "--no-tags"];
+    if history == History::None {
+        least.push("--depth=1");
+    }
+    least.extend(["--end-of-options", url, &one]);
+    if user.run(least).await.is_ok() {
         return resolve(git, url, "refs/heads/fetched").await;
     }
     // The server's HEAD has no name of its own among its refs.

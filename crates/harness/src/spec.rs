@@ -20,7 +20,7 @@ use crate::{
     },
     event::{Listener, RunEvent},
     host::Host,
-    models::{HeadGateway, Models, Place, spent_usd_in},
+    models::{self, HeadGateway, Models, Place, spent_usd_in},
     plan::{Filter, NoMatch, SuitePlan, TrialPlan},
     runner::judges,
     sandbox::Sandbox,
@@ -288,7 +288,12 @@ impl TrialSpec {
             let what = self.suite.kept.clone();
             return Err(SpecError::Changed { what });
         }
-        let suite = load_kept_suite(file, kept, &host.env, &settings);
+        let mut env = host.env.clone();
+        if let Some(GatewaySpec::Head { .. }) = &self.gateway {
+            // The real keys stayed on the head. What a suite makes of them is replaced in any case.
+            models::stand_in_for_keys(&mut env);
+        }
+        let suite = load_kept_suite(file, kept, &env, &settings);
         let mut suite = suite.map_err(SpecError::Config)?;
         self.select(&mut suite)?;
         if self.gateway.is_some() {
@@ -297,9 +302,8 @@ impl TrialSpec {
         }
         GatewayOverrides::default().apply(&mut suite.execution.gateway, &settings);
         let host = Host {
-            env: suite.env.clone(),
             cwd: cwd.to_owned(),
-            ..host.clone()
+            ..host.with_env(suite.env.clone(), &suite.secret_names)
         };
         let plan = SuitePlan::make(&suite, &host, 0).map_err(SpecError::Config)?;
         let plan = plan.trials.into_iter().next();

@@ -22,6 +22,7 @@ use crate::{
     host::Host,
     platform,
     source::{Source, SourceError},
+    task::History,
     tree,
 };
 
@@ -144,7 +145,9 @@ impl Workspace {
                 }
                 git.run(["add", "--all", "--force"]).await?;
                 let tree = git.line(["write-tree"]).await?;
-                (commit_tree(&git, &tree, "a folder").await?, tree)
+                let commit = commit_tree(&git, &tree, "a folder").await?;
+                fs::write(baseline.join(BRANCH), format!("{commit}\n"))?;
+                (commit, tree)
             }
         };
         // `read-tree` leaves no reflog and no ORIG_HEAD: the workspace has one commit and no past.
@@ -342,7 +345,11 @@ impl Workspace {
         }
         let git = self.git.clone().with_env(IDENTITY);
         let message = "Base of the trial: after the installation";
-        self.base_commit = git.line(["commit-tree", "-m", message, &tree]).await?;
+        let mut commit = vec!["commit-tree", "-m", message, &tree];
+        if self.has_history() {
+            commit.extend(["-p", &self.base_commit]);
+        }
+        self.base_commit = git.line(commit).await?;
         self.base_tree = tree;
         let baseline = self.git.dir().to_owned();
         fs::write(baseline.join(BRANCH), format!("{}\n", self.base_commit))?;
@@ -352,6 +359,33 @@ impl Workspace {
         self.git.run(["prune", "--expire=now"]).await?;
         tree::remove(self.path.join(".git"))?;
         self.give_repository()?;
+        Ok(())
+    }
+
+    /// Whether the agent sees the commits before the one that it starts from.
+    fn has_history(&self) -> bool {
+        let packed = self.base.packed.as_ref();
+        packed.is_some_and(|packed| packed.history == History::Full)
+    }
+
+    /// Take lines that are not the agent's work out of a file that has only them beyond the base.
+    pub async fn remove_lines(&self, file: &str, lines: &[&str]) -> Result<(), WorkspaceError> {
+        let path = self.path.join(file);
+        let is_file = path.symlink_metadata().is_ok_and(|about| about.is_file());
+        let Some(now) = is_file.then(|| fs::read_to_string(&path).ok()).flatten() else {
+            return Ok(());
+        };
+        let base = self.text_of(&self.base_tree, file.into()).await?;
+        let before = base.as_deref().unwrap_or_default();
+        let kept = now.lines().filter(|line| !lines.contains(line));
+        let base_lines = before.lines().filter(|line| !lines.contains(line));
+        if !kept.eq(base_lines) {
+            return Ok(());
+        }
+        match &base {
+            None => fs::remove_file(&path)?,
+            Some(text) => fs::write(&path, text)?,
+        }
         Ok(())
     }
 

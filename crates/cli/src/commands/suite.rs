@@ -88,10 +88,7 @@ fn run_suite(
         return Err(CliError::NeedsContainers { setting });
     }
     // Keys of a file are as good as those of the environment.
-    let host = &Host {
-        env: suite.env.clone(),
-        ..host.clone()
-    };
+    let host = &host.with_env(suite.env.clone(), &suite.secret_names);
     let gateway = suite.execution.gateway.as_ref();
     if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
         return Err(CliError::LiteLlm { why });

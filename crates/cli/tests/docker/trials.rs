@@ -1,6 +1,7 @@
 //! `proctor run` with trials in containers, against a real engine: what is recorded, what is
 //! judged, and that nothing is left.
 
+mod adapters;
 mod bench;
 mod bounds;
 mod elsewhere;

@@ -12,6 +12,7 @@ use proctor_harness::{
     host::Host,
     plan::TrialPlan,
     runner::{Run, Workspaces},
+    secrets::Secrets,
     store::TrialStatus,
 };
 use proctor_process::Supervisor;
@@ -39,6 +40,7 @@ fn host(context: &TestContext) -> Host {
         name: "test".to_owned(),
         binary: env!("CARGO_BIN_EXE_proctor").into(),
         cwd: root,
+        secrets: Secrets::default(),
     }
 }
 

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::plain::PlainSession;
 use crate::{
-    agent::{Adapter, Agent, Input, Launch, LaunchContext, LaunchError, Terminal},
+    agent::{Adapter, Agent, Endpoint, Input, Launch, LaunchContext, LaunchError, Terminal},
     config::{AgentSection, Fault, PromptSource, resolve_prompt},
     sidecar::SIDECAR_FILE,
 };
@@ -18,8 +18,16 @@ use crate::{
 /// Scripts are for bash; where there is none a script that needs no more than `sh` still runs.
 const RUN: &str =
     "if command -v bash >/dev/null 2>&1; then exec bash \"$0\"; else exec sh \"$0\"; fi";
-/// What adapters and the agents behind them leave in the workspace and what is not their work.
-const LITTER: &[&str] = &["/.thunderdome-metrics.json", "/.aider*"];
+/// Files that adapters and the agents behind them leave in the workspace and that are not their work.
+const LITTER: &[&str] = &[
+    "/.thunderdome-*",
+    "/.gemini-output.json",
+    "/.amplifier-stdout.log",
+    "/.aider*",
+];
+
+/// Lines that aider adds to `.gitignore`.
+const IGNORE_LINES: &[&str] = &[".aider*", ".env"];
 
 /// The adapter.
 pub struct AdapterScript;
@@ -94,6 +102,10 @@ impl Agent for Script {
         &self.env
     }
 
+    fn script(&self) -> Option<&Utf8Path> {
+        Some(&self.path)
+    }
+
     fn image(&self) -> Option<&str> {
         self.image.as_deref()
     }
@@ -106,19 +118,24 @@ impl Agent for Script {
         LITTER
     }
 
+    fn ignore_lines(&self) -> &'static [&'static str] {
+        IGNORE_LINES
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
         let task = context.scratch.join("task.md");
+        let script = context.script.unwrap_or(&self.path);
         let mut env = context.env.clone();
         env.insert("TASK_DIR".to_owned(), context.workspace.to_string());
         env.insert("TASK_DESCRIPTION".to_owned(), task.to_string());
         // Scripts read it under `set -u`; empty is no proxy.
         let proxy = context.endpoint.map(|endpoint| endpoint.base_url.clone());
         env.insert("PROXY_URL".to_owned(), proxy.unwrap_or_default());
+        // Many scripts leave it to their CLI to find the proxy.
+        env.extend(context.endpoint.map(Endpoint::env).unwrap_or_default());
         env.extend(self.env.clone());
         Ok(Launch {
-            argv: ["sh", "-c", RUN, self.path.as_str()]
-                .map(str::to_owned)
-                .into(),
+            argv: ["sh", "-c", RUN, script.as_str()].map(str::to_owned).into(),
             env,
             files: vec![(task, context.prompt.as_bytes().to_vec())],
             collect: Vec::new(),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,8 +14,9 @@ use self::{
 };
 use super::plain::PlainSession;
 use crate::{
-    agent::{Adapter, Agent, Endpoint, Input, Launch, LaunchContext, LaunchError, Terminal},
+    agent::{Adapter, Agent, Input, Launch, LaunchContext, LaunchError, Terminal},
     config::{AgentSection, Fault, PromptSource, resolve_prompt},
+    platform,
     session::Session,
 };
 
@@ -47,7 +48,8 @@ struct Settings {
     prompt: Option<String>,
     /// A file with what is asked.
     prompt_file: Option<String>,
-    /// The program and its arguments. A path with a slash is relative to the test case.
+    /// The program and its arguments. A program with a slash in its name is relative to the test case, and
+    /// so is an argument such as `./agent.sh` that is a file there: containers get a copy of it.
     /// `{prompt}`, `{prompt_file}`, `{model}`, `{workspace}`, `{home}` and `{scratch}` stand for
     /// what they name.
     #[schemars(length(min = 1))]
@@ -106,16 +108,57 @@ impl Adapter for Command {
             Ok(prompt) if faults.is_empty() => prompt,
             _ => return Err(faults),
         };
-        let program = settings.command.first_mut();
-        if let Some(program) = program.filter(|program| program.contains('/')) {
-            *program = section.folder.join(program.as_str()).into_string();
+        let script = Script::find(&settings.command, section).map_err(|fault| vec![fault])?;
+        if let Some(script) = &script {
+            settings.command[script.word] = script.path.to_string();
         }
         Ok(Box::new(Program {
             prompt,
             model: section.model.map(str::to_owned),
             settings,
+            script,
         }))
     }
+}
+
+/// A file beside the test case that the command runs.
+struct Script {
+    /// Which word of the command names it.
+    word: usize,
+    path: Utf8PathBuf,
+}
+
+impl Script {
+    /// The program when it is a relative path, or the script that an interpreter is given.
+    fn find(command: &[String], section: &AgentSection<'_>) -> Result<Option<Script>, Fault> {
+        let is_relative = |word: &str| word.contains('/') && !Utf8Path::new(word).is_absolute();
+        let program = command.first().map(String::as_str).unwrap_or_default();
+        if is_relative(program) {
+            let path = section.folder.join(program);
+            check_program(&path, section)?;
+            return Ok(Some(Script { word: 0, path }));
+        }
+        let starts_here = |word: &str| word.starts_with("./") || word.starts_with("../");
+        let found = command.iter().enumerate().skip(1).find_map(|(word, text)| {
+            let path = section.folder.join(text);
+            (starts_here(text) && path.is_file()).then_some(Script { word, path })
+        });
+        Ok(found)
+    }
+}
+
+/// A program that cannot be started is better found now than by every trial.
+fn check_program(path: &Utf8Path, section: &AgentSection<'_>) -> Result<(), Fault> {
+    let fault = |message: String| section.config.fault("command", message);
+    let Some(about) = path.metadata().ok().filter(std::fs::Metadata::is_file) else {
+        let hint = "a path with a slash is relative to the file that names it";
+        return Err(fault(format!("program {path} not found")).with_hint(hint));
+    };
+    if cfg!(unix) && platform::mode(&about) & 0o111 == 0 {
+        let hint = format!("run `chmod +x {path}`");
+        return Err(fault(format!("program {path} is not executable")).with_hint(hint));
+    }
+    Ok(())
 }
 
 /// Everything that is wrong with the settings beside the prompt.
@@ -195,6 +238,7 @@ struct Program {
     prompt: PromptSource,
     model: Option<String>,
     settings: Settings,
+    script: Option<Script>,
 }
 
 impl Agent for Program {
@@ -210,12 +254,16 @@ impl Agent for Program {
         &self.settings.env
     }
 
+    fn script(&self) -> Option<&Utf8Path> {
+        self.script.as_ref().map(|script| script.path.as_path())
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
         let file = context.scratch.join("prompt.md");
         let mut env = context.env.clone();
         env.insert("PROCTOR_PROMPT_FILE".to_owned(), file.to_string());
         if let Some(endpoint) = context.endpoint {
-            env.extend(endpoint_env(endpoint));
+            env.extend(endpoint.env());
         }
         env.extend(self.settings.env.clone());
         let by = self.settings.prompt_by.unwrap_or_default();
@@ -252,7 +300,10 @@ impl Program {
                 word.replace(name, value)
             })
         };
-        let argv: Vec<String> = self.settings.command.iter().map(filled).collect();
+        let mut argv: Vec<String> = self.settings.command.iter().map(filled).collect();
+        if let (Some(script), Some(path)) = (&self.script, context.script) {
+            argv[script.word] = path.to_string();
+        }
         match argv.iter().find(|word| word.len() >= MAX_ARGUMENT) {
             None => Ok(argv),
             Some(word) => Err(LaunchError {
@@ -288,19 +339,4 @@ impl Program {
             usage_file.cloned(),
         ))
     }
-}
-
-/// Where models are, by the names that most programs know.
-fn endpoint_env(endpoint: &Endpoint) -> BTreeMap<String, String> {
-    let Endpoint { base_url, key } = endpoint;
-    let env = [
-        ("ANTHROPIC_BASE_URL", base_url.clone()),
-        ("ANTHROPIC_API_KEY", key.clone()),
-        ("OPENAI_BASE_URL", format!("{base_url}/v1")),
-        ("OPENAI_API_BASE", format!("{base_url}/v1")),
-        ("OPENAI_API_KEY", key.clone()),
-        ("GOOGLE_GEMINI_BASE_URL", base_url.clone()),
-        ("GEMINI_API_KEY", key.clone()),
-    ];
-    BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value)))
 }

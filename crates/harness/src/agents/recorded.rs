@@ -272,6 +272,7 @@ impl Start<'_> {
             reference: None,
             definitions: &BTreeMap::new(),
             endpoint: self.endpoint.as_ref(),
+            script: None,
         })?;
         Ok(launch.written_for(&["/repo", "/home", "/scratch"]))
     }

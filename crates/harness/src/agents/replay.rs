@@ -196,6 +196,7 @@ pub(super) fn launch(
         reference: None,
         definitions: &std::collections::BTreeMap::new(),
         endpoint,
+        script: None,
     })?;
     Ok(launch.written_for(&["/work", "/home", "/scratch"]))
 }

@@ -133,6 +133,7 @@ mod tests {
                 reference: None,
                 definitions: &BTreeMap::new(),
                 endpoint: Some(&endpoint),
+                script: None,
             });
             let launch = match launch {
                 Ok(launch) => launch,

@@ -196,6 +196,8 @@ pub struct ResolvedSuite {
     pub execution: Execution,
     /// The environment, with what `secrets.env_file` adds to it.
     pub env: BTreeMap<String, String>,
+    /// The variables that `secrets.env_file` sets.
+    pub secret_names: Vec<String>,
     /// The folder of the suite.
     pub folder: Utf8PathBuf,
     /// The file.
@@ -230,13 +232,17 @@ pub fn load_suite(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
-    let env = &thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
+    let (env, secret_names) = thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
     let variables = Variables {
         project: &settings.variables,
-        env,
+        env: &env,
     };
     let read = Source::read(path, &variables).map_err(|error| vec![error])?;
-    resolve(read, env, settings)
+    let suite = resolve(read, &env, settings)?;
+    Ok(ResolvedSuite {
+        secret_names,
+        ..suite
+    })
 }
 
 /// Read a suite from a text that was kept of it, as the file that it was.
@@ -246,13 +252,17 @@ pub fn load_kept_suite(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
-    let env = &thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
+    let (env, secret_names) = thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
     let variables = Variables {
         project: &settings.variables,
-        env,
+        env: &env,
     };
     let read = Source::of_text(path, text, &variables).map_err(|error| vec![error])?;
-    resolve(read, env, settings)
+    let suite = resolve(read, &env, settings)?;
+    Ok(ResolvedSuite {
+        secret_names,
+        ..suite
+    })
 }
 
 /// The suite of agents of these kinds on the tasks of a folder; the first kind that is installed
@@ -341,6 +351,7 @@ fn resolve(
         results_dir: paths::absolute(&folder.join(dir)),
         execution,
         env: env.clone(),
+        secret_names: Vec::new(),
         folder,
         source,
     })

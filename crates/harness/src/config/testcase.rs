@@ -20,7 +20,11 @@ use super::{
     settings::Settings,
     source::Source,
 };
-use crate::{hook::Hooks, progress::ProgressLimits, task::Reference};
+use crate::{
+    hook::Hooks,
+    progress::ProgressLimits,
+    task::{History, Reference},
+};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 const DEFAULT_TRANSCRIPT_BYTES: u64 = 10_485_760;
@@ -47,6 +51,8 @@ pub struct TestCase {
     pub branch: Option<String>,
     /// The commit to start from; it need not be on the branch.
     pub commit: Option<String>,
+    /// The commits before it that the agent sees. Default: none.
+    pub history: Option<History>,
     /// What `expected` names.
     pub expected_source: Option<ExpectedSource>,
     /// The branch that holds the reference solution.
@@ -127,6 +133,8 @@ pub struct ResolvedCase {
     pub branch: Option<String>,
     /// The commit to start from.
     pub commit: Option<String>,
+    /// The commits before it that the agent sees.
+    pub history: History,
     /// The reference solution.
     pub reference: Option<Reference>,
     /// Which agent.
@@ -271,6 +279,7 @@ fn resolve(
         repo: parts.repo,
         branch: written.branch,
         commit: written.commit,
+        history: written.history.unwrap_or_default(),
         reference: parts.reference,
         agent: parts.agent,
         evaluators: parts.evaluators,

@@ -203,11 +203,12 @@ fn proxy(execution: &mut Execution, span: Span, key: &str, node: &Node, faults: 
     }
 }
 
-/// The environment with the variables of `secrets.env_file`; the environment itself wins.
+/// The environment with the variables of `secrets.env_file`, and their names; the environment
+/// itself wins.
 pub(super) fn with_secrets(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, ConfigError> {
+) -> Result<(BTreeMap<String, String>, Vec<String>), ConfigError> {
     let mut all = env.clone();
     let format = match path.extension() {
         Some("json") => Format::Json,
@@ -221,18 +222,18 @@ pub(super) fn with_secrets(
         .as_ref()
         .and_then(|root| root.get("secrets")?.get("env_file")?.as_str());
     let Some(file) = file else {
-        return Ok(all);
+        return Ok((all, Vec::new()));
     };
     let file = path.parent().unwrap_or(Utf8Path::new("")).join(file);
-    add_env_file(&mut all, &file)?;
-    Ok(all)
+    let names = add_env_file(&mut all, &file)?;
+    Ok((all, names))
 }
 
-/// Add the variables of a file to those that there are, which win.
+/// Add the variables of a file to those that there are, which win. Gives their names.
 pub fn add_env_file(
     env: &mut BTreeMap<String, String>,
     file: &Utf8Path,
-) -> Result<(), ConfigError> {
+) -> Result<Vec<String>, ConfigError> {
     let text =
         std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))?;
     let read = variables(&text).map_err(|faults| ConfigError {
@@ -241,10 +242,11 @@ pub fn add_env_file(
         text: None,
         faults,
     })?;
+    let names = read.iter().map(|(name, _)| name.clone()).collect();
     for (name, value) in read {
         env.entry(name).or_insert(value);
     }
-    Ok(())
+    Ok(names)
 }
 
 /// Lines of `NAME=value`, with `export` before and quotes around the value as one likes.

@@ -140,7 +140,7 @@ impl Hook {
     /// Do it. `number` is its place among its like, from 1.
     pub async fn run(&self, scene: &Scene<'_>, number: usize) -> HookRecord {
         let started = Instant::now();
-        let redactor = Redactor::new(self.secrets(), &scene.host.env);
+        let redactor = Redactor::new(self.secrets(), &scene.host.secrets);
         let did = match self {
             Hook::Script(script) => script.run(scene, number, &redactor).await,
             Hook::Webhook(webhook) => webhook.run(scene).await,

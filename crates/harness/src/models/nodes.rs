@@ -49,6 +49,14 @@ pub(crate) fn is_provider_key(name: &str) -> bool {
     keys.any(|key| key == name) || is_secret && of_agents.any(|key| *key == name)
 }
 
+/// Set the providers' keys that are not there to values that stand for them.
+pub(crate) fn stand_in_for_keys(env: &mut BTreeMap<String, String>) {
+    for (name, _) in PROVIDERS.iter().flat_map(|known| known.keys) {
+        let stand_in = || format!("{name}-of-the-head");
+        env.entry((*name).to_owned()).or_insert_with(stand_in);
+    }
+}
+
 impl HeadGateway {
     /// Read what the head wrote.
     pub(crate) fn read(file: &Utf8Path) -> Result<HeadGateway, String> {

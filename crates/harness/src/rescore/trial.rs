@@ -14,7 +14,7 @@ use crate::{
     score::Score,
     source::Source,
     store::{self, Judgement, Meta, Record, Results, SandboxRecord, StoreError},
-    task::{Checkout, Files, Task, VerifierMode},
+    task::{Checkout, Files, History, Task, VerifierMode},
     trial,
     workspace::{Base, Change, Workspace},
 };
@@ -177,7 +177,7 @@ impl Rescore<'_> {
         let made = async {
             fs_err::create_dir_all(&private)?;
             let source = self.source(record, task, &room, &private).await?;
-            let base = Arc::new(Base::make(source, self.host, &private).await?);
+            let base = Arc::new(Base::make(source, History::None, self.host, &private).await?);
             let mut workspace = Workspace::create(&base, self.host, &path, &private).await?;
             if record.task.tree.as_deref() != Some(workspace.base_tree.as_str()) {
                 return Ok(Err(
@@ -224,12 +224,17 @@ impl Rescore<'_> {
         let environment = match &task.files {
             Files::Repo(Checkout { repo, branch, .. }) => {
                 let commit = record.task.commit.as_deref();
-                let opened = Source::open(repo, commit, self.host, private).await;
+                let opened = Source::open(repo, commit, History::None, self.host, private).await;
                 return match opened {
                     // Not every server gives a commit by its name.
-                    Err(_) if branch.is_some() => {
-                        Ok(Source::open(repo, branch.as_deref(), self.host, private).await?)
-                    }
+                    Err(_) if branch.is_some() => Ok(Source::open(
+                        repo,
+                        branch.as_deref(),
+                        History::None,
+                        self.host,
+                        private,
+                    )
+                    .await?),
                     other => Ok(other?),
                 };
             }

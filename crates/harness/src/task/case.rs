@@ -74,6 +74,7 @@ impl Task {
                 repo: case.repo,
                 branch: case.branch,
                 commit: case.commit,
+                history: case.history,
             }),
             install: None,
             evaluators,

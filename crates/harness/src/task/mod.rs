@@ -143,6 +143,20 @@ pub enum Files {
     },
 }
 
+impl Files {
+    /// The folder of this machine that they come from.
+    pub fn folder(&self) -> Option<&Utf8Path> {
+        match self {
+            Files::Repo(Checkout {
+                repo: Repo::Path(path),
+                ..
+            }) => Some(path),
+            Files::Existing { directory, .. } => Some(directory),
+            Files::Repo(_) | Files::Image(_) => None,
+        }
+    }
+}
+
 /// What is checked out of which repo; its HEAD when neither branch nor commit is named.
 #[derive(Clone, Debug)]
 pub struct Checkout {
@@ -152,6 +166,20 @@ pub struct Checkout {
     pub branch: Option<String>,
     /// The commit, as written.
     pub commit: Option<String>,
+    /// The commits before it that the agent sees.
+    pub history: History,
+}
+
+/// The commits that an agent sees besides the one that it starts from. Later ones, other branches
+/// and tags are never there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum History {
+    /// None: the workspace has one commit.
+    #[default]
+    None,
+    /// All commits that it comes from.
+    Full,
 }
 
 impl Checkout {

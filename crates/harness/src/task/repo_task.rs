@@ -7,7 +7,9 @@ use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Asks, Checkout, Files, Install, Reference, RunFolder, Task, TaskKind, TaskLimits};
+use super::{
+    Asks, Checkout, Files, History, Install, Reference, RunFolder, Task, TaskKind, TaskLimits,
+};
 use crate::{
     config::{
         EvaluatorSpec, Fault, Node, OutputLimits, PromptSource, Repo, Source, Value,
@@ -73,6 +75,8 @@ pub(crate) struct RepoEntry {
     time_limit_minutes: f64,
     /// Whether the prompt says when the time is over.
     tell_deadline: Option<bool>,
+    /// The commits before `tag` that agents see. Default: none.
+    history: Option<History>,
 }
 
 /// What counts how much.
@@ -284,6 +288,7 @@ fn task(
             repo,
             branch: Some(written.tag),
             commit: None,
+            history: written.history.unwrap_or_default(),
         }),
         install: install.map(Arc::new),
         evaluators: Arc::default(),

@@ -207,7 +207,10 @@ impl Trial<'_> {
                 access: Access::Write,
             },
         ];
-        view.extend((0..self.tools.len()).filter_map(|who| self.package_view(who)));
+        for who in 0..self.tools.len() {
+            view.extend(self.package_view(who));
+            view.extend(self.script_view(area, who)?);
+        }
         view.extend(workspace.map(|path| View {
             host: path.to_owned(),
             inside: WORKSPACE.into(),

@@ -45,6 +45,14 @@ pub enum TrialError {
         /// The task.
         config_file: Utf8PathBuf,
     },
+    /// Secrets would enter a container that nothing stands before.
+    #[error("{config_file}: refusing to pass {names} into a container without a gateway")]
+    Secrets {
+        /// The task.
+        config_file: Utf8PathBuf,
+        /// The names of the variables.
+        names: String,
+    },
     /// The task cannot be done on this machine.
     #[error(transparent)]
     NeedsContainer(ConfigError),
@@ -78,6 +86,9 @@ impl TrialError {
             TrialError::NoImage { .. } => {
                 Some("name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
             }
+            TrialError::Secrets { names, .. } => Some(format!(
+                "use the gateway, which keeps keys outside of containers, or list the variables: `secrets: {{unsafe_pass_through: [{names}]}}`"
+            )),
             TrialError::Folder(error) | TrialError::Store(error) if error.is_full() => {
                 Some("make room; a suite then goes on with --resume".to_owned())
             }

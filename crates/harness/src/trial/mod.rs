@@ -7,6 +7,7 @@ mod iterate;
 mod judge;
 mod prepare;
 mod run;
+mod script;
 mod sidecar;
 mod workspace;
 

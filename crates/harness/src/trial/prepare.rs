@@ -21,12 +21,16 @@ use crate::{
     outcome::Outcome,
     packages::{self, Package, PythonVersion},
     sandbox::{container_env, docker::Image},
+    secrets::Secrets,
     socket::Socket,
     store,
 };
 
 /// The variable that says when the agent's time is over.
 const DEADLINE: &str = "PROCTOR_DEADLINE";
+
+/// Stands in the place of secrets for an agent that reaches no model.
+const NO_KEY: &str = "no-key";
 
 /// What an agent gets before it starts.
 pub(super) struct Equipment {
@@ -92,9 +96,9 @@ impl Trial<'_> {
         area: &Area,
         image: Option<&Image>,
     ) -> Result<Equipment, NotRun> {
-        self.open_models(area)?;
-        let mut env = self.environment(area, image)?;
         let passed = self.passed_through();
+        self.open_models(area, &passed)?;
+        let mut env = self.environment(area, image)?;
         if !passed.is_empty() {
             let names: Vec<&str> = passed.keys().map(String::as_str).collect();
             let names = names.join(", ");
@@ -108,7 +112,7 @@ impl Trial<'_> {
     }
 
     /// Note something once, however often it is noticed.
-    fn note(&mut self, note: String) {
+    pub(super) fn note(&mut self, note: String) {
         if !self.record.notes.contains(&note) {
             self.record.notes.push(note);
         }
@@ -136,6 +140,9 @@ impl Trial<'_> {
             }
         };
         let workdir = self.workdir();
+        let secrets = self.secrets(&passed);
+        let key = self.key_for_secrets();
+        let script = self.bring_script(area, &secrets, &key)?;
         let mut launch = agent
             .launch(&LaunchContext {
                 workspace: &workdir,
@@ -149,14 +156,14 @@ impl Trial<'_> {
                 reference: reference.as_ref(),
                 definitions: &definitions,
                 endpoint: self.models.as_ref().map(|models| &models.endpoint),
+                script: script.as_deref(),
             })
             .map_err(|problem| TrialError::Launch {
                 config_file: self.plan.task.config_file().to_owned(),
                 problem,
             })?;
-        if let (Some(all), Some(own)) = (self.context.models, &self.models) {
-            all.hide_keys(own, &mut launch.env);
-        }
+        self.check_secrets(&launch, &secrets)?;
+        launch = launch.without_secrets(&secrets, &key);
         launch.env.extend(passed);
         let launch = launch.written_for(&self.room.roots());
         self.lay_out_files(&launch, area, &path).await?;
@@ -187,6 +194,46 @@ impl Trial<'_> {
         self.hand_over(&fresh).await
     }
 
+    /// The secrets that the agent must not see. On this machine it may see those that its
+    /// configuration gives it: it could read them anyway.
+    fn secrets(&self, passed: &BTreeMap<String, String>) -> Secrets {
+        let all = self.context.host.secrets.clone().without(passed);
+        match (self.docker(), &self.models) {
+            (Some(_), _) => all,
+            (None, Some(_)) => all.of_providers(),
+            (None, None) => Secrets::default(),
+        }
+    }
+
+    /// The text that stands in the place of secrets: the trial's own key, where it has one.
+    fn key_for_secrets(&self) -> String {
+        let models = self.models.as_ref();
+        models.map_or_else(|| NO_KEY.to_owned(), |models| models.endpoint.key.clone())
+    }
+
+    /// Note the secrets that the agent does not get. Without a gateway it could not work without them.
+    fn check_secrets(&mut self, launch: &Launch, secrets: &Secrets) -> Result<(), NotRun> {
+        let found = launch.secrets(secrets);
+        if found.is_empty() {
+            return Ok(());
+        }
+        if self.models.is_none() && self.reach() == Network::Open {
+            return Err(NotRun::Usage(TrialError::Secrets {
+                config_file: self.plan.task.config_file().to_owned(),
+                names: found.join(", "),
+            }));
+        }
+        let others = found.iter().filter(|name| !models::is_provider_key(name));
+        let others: Vec<&str> = others.copied().collect();
+        if !others.is_empty() {
+            self.note(format!(
+                "the agent did not get the values of {}; `secrets.unsafe_pass_through` would pass them on",
+                others.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
     /// What the suite wants agents to get as it is, secret or not.
     fn passed_through(&self) -> BTreeMap<String, String> {
         let names = self.context.pass_through.iter();
@@ -196,7 +243,11 @@ impl Trial<'_> {
     }
 
     /// A key of the trial's own for the models, for agents that have any.
-    fn open_models(&mut self, area: &Area) -> Result<(), NotRun> {
+    fn open_models(
+        &mut self,
+        area: &Area,
+        passed: &BTreeMap<String, String>,
+    ) -> Result<(), NotRun> {
         let agent = self.contender().agent;
         let (Some(models), Some(_)) = (self.context.models, agent.prompt()) else {
             return Ok(());
@@ -225,6 +276,7 @@ impl Trial<'_> {
             allow_hosts,
             temperature: agent.gateway_temperature(),
             budget: self.budget.clone(),
+            passed_keys: passed.values().cloned().collect(),
         });
         self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,

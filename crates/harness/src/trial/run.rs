@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use proctor_process::{CaptureLimits, CapturePaths, Limits};
+use tokio_util::sync::CancellationToken;
 
 use super::{Ran, Ready, SHELLS_SIGNAL, Trial, chain, logs_folder, millis};
 use crate::{
@@ -40,6 +41,7 @@ impl Trial<'_> {
         let started = Timestamp::now();
         let argv = ready.launch.argv.clone();
         let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
+        let unknown_key = self.unknown_key();
         let drive = Drive {
             cwd: &ready.workdir,
             room: &self.room,
@@ -66,6 +68,7 @@ impl Trial<'_> {
             log: self.log.as_mut().expect("the log is open until the end"),
             listener: self.context.listener,
             cancel: self.context.cancel,
+            unknown_key,
         };
         let kills = platform::oom_kills();
         match drive.run(ready.launch).await {
@@ -97,9 +100,14 @@ impl Trial<'_> {
         if let Some(facts) = facts {
             self.note_facts(&mut conclusion, &facts);
         }
+        let shows_unknown_key = self.unknown_key().is_cancelled();
         self.close_models(&mut conclusion).await;
+        if shows_unknown_key {
+            self.note_unknown_key(&mut conclusion);
+        }
         self.bring_workspace_out(&mut conclusion).await;
         self.read_sidecar(&mut conclusion);
+        self.remove_ignore_lines().await;
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);
         }
@@ -152,6 +160,25 @@ impl Trial<'_> {
             completed_at: Timestamp::now(),
             duration_ms,
         }
+    }
+
+    /// Cancelled when the agent shows a key that the gateway does not know; never without a gateway.
+    fn unknown_key(&self) -> CancellationToken {
+        let models = self.models.as_ref();
+        models.map_or_else(CancellationToken::new, |models| models.unknown_key.clone())
+    }
+
+    /// An agent with a key of its own was configured wrongly: it cannot reach a model.
+    fn note_unknown_key(&mut self, conclusion: &mut Conclusion) {
+        if conclusion.outcome == Outcome::Completed {
+            let note = "the gateway refused a call with an API key that it does not know";
+            self.note(note.to_owned());
+            return;
+        }
+        conclusion.outcome = Outcome::Auth;
+        let message = "the agent was ended: it showed the gateway an API key that the gateway does not know; remove the key from the agent's script, image or settings, or list its variable in `secrets.unsafe_pass_through`";
+        let error = LogError::new("UNKNOWN_API_KEY", message);
+        conclusion.errors.push(error);
     }
 
     /// Take down what went through the gateway, and hold the agent's own account against it.

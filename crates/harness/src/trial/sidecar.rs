@@ -1,7 +1,7 @@
-//! Figures that an adapter script left in the workspace: read once it has ended, and kept with
-//! the artifacts.
+//! Files that an adapter script left in the workspace and that are not its work: its figures are
+//! read once it has ended, and kept with the artifacts.
 
-use super::Trial;
+use super::{Trial, chain};
 use crate::{
     outcome::Outcome,
     session::{Conclusion, LogError},
@@ -13,6 +13,20 @@ use crate::{
 pub(super) const KEPT: &str = "thunderdome-metrics.json";
 
 impl Trial<'_> {
+    /// Take lines that an agent's tools add to `.gitignore` out of it.
+    pub(super) async fn remove_ignore_lines(&mut self) {
+        let lines = self.contender().agent.ignore_lines();
+        let Some(workspace) = self.workspace.as_ref().filter(|_| !lines.is_empty()) else {
+            return;
+        };
+        if let Err(error) = workspace.remove_lines(".gitignore", lines).await {
+            self.note(format!(
+                "`.gitignore` is as the agent left it: {}",
+                chain(&error)
+            ));
+        }
+    }
+
     /// Add the figures to what the session concluded. A file that cannot be used is a warning.
     pub(super) fn read_sidecar(&mut self, conclusion: &mut Conclusion) {
         let (Some(name), Some(workspace)) = (self.contender().agent.sidecar(), &self.workspace)

@@ -17,7 +17,7 @@ use crate::{
     sandbox::docker::Image,
     source::{Source, SourceError},
     store,
-    task::{Checkout, Environment, Files, Install, Reference},
+    task::{Checkout, Environment, Files, History, Install, Reference},
     workspace::{Base, Workspace, WorkspaceError},
 };
 
@@ -120,7 +120,7 @@ impl Trial<'_> {
 
     /// What a workspace of this trial alone is made of.
     async fn base(&self, source: Source) -> Result<Arc<Base>, NotRun> {
-        let made = Base::make(source, self.context.host, &self.private).await;
+        let made = Base::make(source, History::None, self.context.host, &self.private).await;
         made.map(Arc::new).map_err(|error| workspace_failed(&error))
     }
 

@@ -17,7 +17,13 @@ use super::{
     make_git_dir,
 };
 use crate::{
-    area::Area, config::Repo, git::Git, host::Host, platform, source::Source, store, task::Checkout,
+    area::Area,
+    git::{Git, SHALLOW},
+    host::Host,
+    platform,
+    source::Source,
+    store,
+    task::{Checkout, History},
 };
 
 /// One commit without history or remotes, or a folder.
@@ -35,12 +41,14 @@ pub(super) struct Packed {
     pub(super) commit: String,
     pub(super) tree: String,
     pub(super) source_commit: String,
+    pub(super) history: History,
 }
 
 impl Base {
     /// Make one of `source` below the folder `private`.
     pub async fn make(
         source: Source,
+        history: History,
         host: &Host,
         private: &Utf8Path,
     ) -> Result<Base, WorkspaceError> {
@@ -52,11 +60,23 @@ impl Base {
                 let dir = private.join("base.git");
                 make_git_dir(&dir)?;
                 let own = Git::new(host, &dir);
-                own.copy_tree_from(git, tree).await?;
+                let start = match history {
+                    History::None => {
+                        own.copy_tree_from(git, tree).await?;
+                        commit_tree(&own, tree, commit).await?
+                    }
+                    History::Full => {
+                        own.copy_tree_from(git, commit).await?;
+                        own.copy_shallow_from(git)?;
+                        commit.clone()
+                    }
+                };
+                fs::write(dir.join(BRANCH), format!("{start}\n"))?;
                 Some(Packed {
-                    commit: commit_tree(&own, tree, commit).await?,
+                    commit: start,
                     tree: tree.clone(),
                     source_commit: commit.clone(),
+                    history,
                     dir,
                 })
             }
@@ -72,17 +92,19 @@ impl Packed {
         fs::create_dir_all(info.parent().unwrap_or(baseline))?;
         let objects = self.dir.join("objects");
         fs::write(info, format!("{}\n", platform::slashed(objects.as_str())))?;
+        let shallow = self.dir.join(SHALLOW);
+        if shallow.exists() {
+            fs::copy(shallow, baseline.join(SHALLOW))?;
+        }
         fs::write(baseline.join(BRANCH), format!("{}\n", self.commit))
     }
 }
 
-/// The one commit of a workspace, and the branch that points to it.
+/// The one commit of a workspace.
 pub(super) async fn commit_tree(git: &Git, tree: &str, of: &str) -> Result<String, WorkspaceError> {
     let message = format!("Base of the trial: {of}");
     let git = git.clone().with_env(IDENTITY);
-    let commit = git.line(["commit-tree", "-m", &message, tree]).await?;
-    fs::write(git.dir().join(BRANCH), format!("{commit}\n"))?;
-    Ok(commit)
+    Ok(git.line(["commit-tree", "-m", &message, tree]).await?)
 }
 
 /// A base, and whether its repo has changes that no commit holds.
@@ -99,7 +121,7 @@ pub struct Opened {
 pub struct Bases {
     /// What names of commits mean.
     commits: Commits,
-    made: Mutex<BTreeMap<Wanted, Arc<OnceCell<Opened>>>>,
+    made: Mutex<BTreeMap<(Wanted, History), Arc<OnceCell<Opened>>>>,
     /// Where they lie, once there is one.
     area: OnceCell<Area>,
 }
@@ -127,15 +149,17 @@ impl Bases {
         let wanted = wanted(checkout);
         let cell = {
             let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(made.entry(wanted.clone()).or_default())
+            let key = (wanted.clone(), checkout.history);
+            Arc::clone(made.entry(key).or_default())
         };
         let make = || async {
             let private = self.private(host).await?;
             let (source, is_dirty) = tokio::join!(
-                self.source(&wanted, &checkout.repo, host, &private),
+                self.source(&wanted, checkout, host, &private),
                 Source::has_uncommitted_changes(&checkout.repo, checkout.revision(), host),
             );
-            let base = Arc::new(Base::make(source?, host, &private).await?);
+            let base = Base::make(source?, checkout.history, host, &private);
+            let base = Arc::new(base.await?);
             Ok(Opened { base, is_dirty })
         };
         cell.get_or_try_init(make).await.cloned()
@@ -152,7 +176,7 @@ impl Bases {
             return Ok(Some(known));
         }
         let private = self.private(host).await?;
-        match self.source(&wanted, &checkout.repo, host, &private).await? {
+        match self.source(&wanted, checkout, host, &private).await? {
             Source::Git { commit, .. } => Ok(Some(commit)),
             Source::Folder { .. } => Ok(None),
         }
@@ -161,13 +185,14 @@ impl Bases {
     async fn source(
         &self,
         wanted: &Wanted,
-        repo: &Repo,
+        checkout: &Checkout,
         host: &Host,
         private: &Utf8Path,
     ) -> Result<Source, WorkspaceError> {
         let known = self.commits.get(wanted);
         let revision = known.as_ref().or(wanted.1.as_ref()).map(String::as_str);
-        let source = Source::open(repo, revision, host, private).await?;
+        let (repo, history) = (&checkout.repo, checkout.history);
+        let source = Source::open(repo, revision, history, host, private).await?;
         if let Source::Git { commit, .. } = &source {
             self.commits.keep(wanted, commit)?;
         }

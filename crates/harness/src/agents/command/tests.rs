@@ -56,6 +56,7 @@ fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_the_limit() {
             usage: None,
             env: BTreeMap::new(),
         },
+        script: None,
     };
     let prompt = "x".repeat(MAX_ARGUMENT);
     let context = LaunchContext {
@@ -70,6 +71,7 @@ fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_the_limit() {
         reference: None,
         definitions: &BTreeMap::new(),
         endpoint: None,
+        script: None,
     };
     let error = program.launch(&context).err().unwrap();
     assert_snapshot!(error.to_string(), @"an argument of 131072 bytes is too long: with the prompt it may have 131071 at most");

@@ -20,7 +20,7 @@ use crate::{
     progress::ProgressLimits,
     session::{MessageKind, Role},
     store::{self, Record},
-    task::{Asks, Checkout, Files, RunFolder, Task, TaskKind, TaskLimits},
+    task::{Asks, Checkout, Files, History, RunFolder, Task, TaskKind, TaskLimits},
     tree, trial,
     usage::Usage,
     workspace::Bases,
@@ -164,6 +164,7 @@ impl Question<'_> {
                 repo: Repo::Path(copy.to_owned()),
                 branch: None,
                 commit: None,
+                history: History::None,
             }),
             install: None,
             evaluators: Vec::new().into(),
@@ -206,6 +207,7 @@ impl Question<'_> {
             allow_hosts: Vec::new(),
             temperature: None,
             budget: None,
+            passed_keys: Vec::new(),
         });
         let own = opened.map_err(|error| format!("no key for the judge: {error}"))?;
         let endpoint = &own.endpoint;

@@ -116,6 +116,7 @@ impl Way {
             allow_hosts: hosts.clone(),
             temperature: None,
             budget: None,
+            passed_keys: Vec::new(),
         });
         let models = opened.map_err(|error| error.to_string())?;
         Ok(Some(Way { models, sockets }))
