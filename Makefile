@@ -6,7 +6,7 @@ build:
 
 # The scripts are the adapters: this checks that each can be read by a shell.
 adapters:
-	for script in adapters/*/adapter.sh; do sh -n "$$script" || exit 1; done
+	for script in adapters/*.sh adapters/*/*.sh; do sh -n "$$script" || exit 1; done
 
 docker: build adapters
 	cargo run --release -- image build claude-code

@@ -37,6 +37,7 @@ mod record;
 mod remote;
 mod reports;
 mod screens;
+mod scripts;
 mod suites;
 mod tasks;
 mod thunderdome;

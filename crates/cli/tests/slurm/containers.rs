@@ -66,6 +66,50 @@ fn the_container_of_a_job_that_was_killed_is_gone_when_the_run_ends() {
     assert_eq!(after, Vec::<String>::new(), "before: {before:?}");
 }
 
+/// The script comes from the suite's folder, which all nodes see; the real key stays on the head.
+#[test]
+fn a_script_runs_in_the_container_of_a_job_without_the_real_key() {
+    const CANARY: &str = "sk-ant-canary-13572468";
+    let Some(host) = docker_host() else { return };
+    let agent = json!({"name": "agent", "type": "adapter", "config": {
+        "adapter": "./tools/run.sh", "env": {"OWN": "Bearer ${ANTHROPIC_API_KEY}"},
+    }});
+    let more = json!({
+        "trials": 1, "sandbox": {"type": "docker", "image": BUSYBOX}, "gateway": {},
+        "executor": {"type": "slurm", "memory": "200m", "gateway": "head", "address": "localhost"},
+    });
+    let Some(rig) = Rig::new(&agent, &more) else {
+        return;
+    };
+    let tools = rig.context.root().join("tools");
+    fs_err::create_dir(&tools).unwrap();
+    let script = ". \"$(dirname \"$0\")/helper.sh\"; env; help\n";
+    fs_err::write(tools.join("run.sh"), script).unwrap();
+    fs_err::write(
+        tools.join("helper.sh"),
+        "help() { echo done > done.txt; }\n",
+    )
+    .unwrap();
+    let run = rig.run(&[]).env("DOCKER_HOST", &host);
+    let run = run.env("ANTHROPIC_API_KEY", CANARY);
+    run.env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+        .run()
+        .assert_code(0);
+    let records = rig.finished();
+    assert_eq!(records[&1]["diff"]["files_changed"], 1, "{records:#?}");
+    let trial = rig.latest().join("trials/agent/task/trial-1");
+    let printed = fs_err::read_to_string(trial.join("artifacts/raw/stdout")).unwrap();
+    let key = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("OWN=Bearer "));
+    assert!(
+        key.is_some_and(|key| key.starts_with("sk-ant-proctor-")),
+        "{printed}"
+    );
+    assert!(!printed.contains(CANARY), "{printed}");
+    assert_eq!(rig.context.containers(&host), Vec::<String>::new());
+}
+
 #[test]
 fn nodes_without_docker_start_podman_for_a_trial_and_end_it_with_the_trial() {
     let Some(podman) = Podman::in_dockers_place() else {
