@@ -37,7 +37,7 @@ const TASKS: &str = r"tasks:
     validation_tag: v1-validation
     category: greenfield/simple
     validation_image: proctor-test:debian
-    test_cmd: TESTS_DIR=hidden LOGS_DIR=/tmp bash hidden/test.sh && grep -q 'reward\W*1\b' /tmp/verifier/reward.json
+    test_cmd: cp hidden/*.py . && python3 -m unittest test_hidden.StartAndStop test_hidden.Export
     time_limit_minutes: 10
 trials: 3
 ";
