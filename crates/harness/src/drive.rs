@@ -1,11 +1,7 @@
 //! Drives one launched agent to its end: its output goes to disk and to the session, the
 //! session's replies go back, and limits and cancellation end it.
 
-use std::{
-    io::{self, Read as _},
-    path::Path,
-    time::Duration,
-};
+use std::{io, path::Path, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
@@ -18,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agent::{Input, Launch, Terminal},
+    beneath::Beneath,
     event::{Listener, RunEvent},
     host::Host,
     log::LogWriter,
@@ -48,6 +45,8 @@ pub struct Drive<'a> {
     pub cwd: &'a Utf8Path,
     /// Where it runs.
     pub room: &'a Room,
+    /// The trial's own folder: files that the agent leaves are below it.
+    pub area: &'a Utf8Path,
     /// Its limits.
     pub limits: Limits,
     /// When it is ended for not getting on.
@@ -111,6 +110,8 @@ impl Drive<'_> {
             .collect
             .iter()
             .map(|path| self.room.outside(path))
+            // A path that only the container has is another file here.
+            .filter(|path| path.starts_with(self.area) || matches!(self.room, Room::Local))
             .collect();
         let command = self.command(&launch);
         let progress = Progress::begin(self.progress, self.room, self.cwd).await;
@@ -174,7 +175,7 @@ impl Drive<'_> {
         };
         let ending = ending(&report, &stuck);
         let kept = self.paths.stdout.with_file_name(COLLECTED);
-        let conclusion = reader.finish(&collected, &kept, &ending);
+        let conclusion = reader.finish(self.area, &collected, &kept, &ending);
         Ok(Driven {
             conclusion,
             ending,
@@ -317,7 +318,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self, collected: &[Utf8PathBuf], kept: &Path, ending: &Ending) -> Conclusion {
+    fn finish(
+        mut self,
+        area: &Utf8Path,
+        collected: &[Utf8PathBuf],
+        kept: &Path,
+        ending: &Ending,
+    ) -> Conclusion {
         for (lines, source) in [
             (&mut self.stdout, Source::Stdout),
             (&mut self.stderr, Source::Stderr),
@@ -327,7 +334,7 @@ impl<'a> Reader<'a> {
             }
         }
         for path in collected {
-            if let Some(bytes) = collect(path) {
+            if let Some(bytes) = collect(area, path) {
                 if let Err(error) = keep_collected(kept, path, &bytes) {
                     let note = format!("{path} could not be kept: {error}");
                     self.desk.event(SessionEvent::Note(&note));
@@ -339,13 +346,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A file that the agent left. It is the agent's: it may be missing, too large, or no file.
-fn collect(path: &Utf8Path) -> Option<Vec<u8>> {
-    let is_file = fs_err::symlink_metadata(path).ok()?.is_file();
-    let file = is_file.then(|| fs_err::File::open(path).ok())??;
-    let mut bytes = Vec::new();
-    file.take(MAX_COLLECTED + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= MAX_COLLECTED).then_some(bytes)
+/// A file that the agent left. It is the agent's: it may be missing, too large, a link, or not a file.
+fn collect(area: &Utf8Path, path: &Utf8Path) -> Option<Vec<u8>> {
+    let read = match path.strip_prefix(area) {
+        Ok(below) => Beneath::new(area).read(below, MAX_COLLECTED),
+        Err(_) => Beneath::new(path.parent()?).read(path.file_name()?, MAX_COLLECTED),
+    };
+    read.ok()
 }
 
 /// What a session read is on record, so that it can be read again.

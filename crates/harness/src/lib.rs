@@ -7,6 +7,7 @@ pub mod alone;
 mod area;
 pub mod attempt;
 pub mod availability;
+mod beneath;
 pub mod calibration;
 mod causes;
 pub mod check;

@@ -1,12 +1,11 @@
 //! The figures that an adapter script leaves beside its work: `.thunderdome-metrics.json`. They
 //! are believed when the file is in order; one that is not is a warning, and nothing is known.
 
-use std::io::Read;
-
 use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::beneath::Beneath;
 use crate::usage::{Figures, Usage, UsageSource, Usd};
 
 /// The file's name, in the workspace.
@@ -44,20 +43,13 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Read the file; `None` when there is none, and what is wrong with one that cannot be used.
-    pub fn read(path: &Utf8Path) -> Result<Option<Sidecar>, String> {
-        match path.symlink_metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(format!("cannot be read: {error}")),
-            Ok(about) if !about.is_file() => return Err("is not a regular file".to_owned()),
-            Ok(about) if about.len() > MAX_BYTES => return Err("is larger than 1 MiB".to_owned()),
-            Ok(_) => {}
+    /// Read the file of a workspace; `None` when there is none, and what is wrong with one that cannot be used.
+    pub fn read(workspace: &Utf8Path, name: &str) -> Result<Option<Sidecar>, String> {
+        match Beneath::new(workspace).read(name, MAX_BYTES) {
+            Ok(bytes) => Sidecar::parse(&bytes).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("cannot be read: {error}")),
         }
-        let mut bytes = Vec::new();
-        fs_err::File::open(path)
-            .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes))
-            .map_err(|error| format!("cannot be read: {error}"))?;
-        Sidecar::parse(&bytes).map(Some)
     }
 
     fn parse(bytes: &[u8]) -> Result<Sidecar, String> {

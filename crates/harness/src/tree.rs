@@ -121,6 +121,21 @@ pub fn open_to_all(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Take set-user-id and set-group-id from all files below a folder: they came out of a container.
+pub fn remove_special_modes(root: &Path) -> Result<()> {
+    walk(root, &mut |folder| {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let about = entry.path().symlink_metadata()?;
+            let mode = platform::mode(&about);
+            if about.is_file() && mode & 0o6000 != 0 {
+                platform::set_mode(&entry.path(), mode & 0o1777)?;
+            }
+        }
+        Ok(())
+    })
+}
+
 /// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
 pub fn remove(path: impl AsRef<Path>) -> Result<()> {
     platform::remove(path.as_ref())

@@ -28,8 +28,8 @@ pub(crate) use shell::{Shell, look_in_path_only, sh, shell};
 pub(crate) use sys::{
     Folder, HAS_MODES, OWNER_IN_ARCHIVES, SHARES_FILES_WITH_ENGINES, bytes_of, changed, disk_bytes,
     file_id, git_config, git_settings, give, is_root, link, make_private_folder, mode,
-    new_private_file, path_of, set_mode, several_names, sync_folder, tells_case, touch,
-    usual_engines,
+    names_beneath, new_private_file, open_beneath, path_of, set_mode, several_names, sync_folder,
+    tells_case, touch, usual_engines,
 };
 pub(crate) use text::{
     HOME_FOLDERS, canonical, is_rooted, null_device, own_environment, path_of_file_url, slashed,

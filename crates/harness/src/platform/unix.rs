@@ -2,11 +2,11 @@
 
 use std::{
     borrow::Cow,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{DirBuilder, File, Metadata, OpenOptions, Permissions},
     io::{Error, Result, Write},
     os::unix::{
-        ffi::OsStrExt,
+        ffi::{OsStrExt, OsStringExt},
         fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use std::{
 
 use fs_err as fs;
 use rustix::fs::{
-    Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens, openat, renameat,
+    Dir, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens, openat, renameat,
 };
 
 /// Whether an engine behind a socket of this machine sees our folders and sockets. On macOS it runs in a virtual
@@ -160,6 +160,33 @@ pub(super) fn make_removable(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Open a file or a folder below `root` without following a link, and without waiting for the other end of
+/// a pipe.
+pub(crate) fn open_beneath(root: &Path, parts: &[OsString]) -> Result<File> {
+    let mut here = File::open(root)?;
+    for (number, part) in parts.iter().enumerate() {
+        let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        if number + 1 < parts.len() {
+            flags |= OFlags::DIRECTORY;
+        }
+        here = openat(&here, part.as_os_str(), flags, Mode::empty())?.into();
+    }
+    Ok(here)
+}
+
+/// The names in a folder below `root`, to which no link leads.
+pub(crate) fn names_beneath(root: &Path, parts: &[OsString]) -> Result<Vec<OsString>> {
+    let folder = open_beneath(root, parts)?;
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    Ok(names)
 }
 
 /// A folder that is held open: files are written to it wherever it is moved.

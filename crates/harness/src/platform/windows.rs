@@ -332,3 +332,28 @@ impl Folder {
         }
     }
 }
+
+/// Open a file below `root`, unless a link leads to it.
+pub(crate) fn open_beneath(root: &Path, parts: &[std::ffi::OsString]) -> Result<std::fs::File> {
+    std::fs::File::open(path_beneath(root, parts)?)
+}
+
+/// The names in a folder below `root`, to which no link leads.
+pub(crate) fn names_beneath(
+    root: &Path,
+    parts: &[std::ffi::OsString],
+) -> Result<Vec<std::ffi::OsString>> {
+    let entries = std::fs::read_dir(path_beneath(root, parts)?)?;
+    entries.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+fn path_beneath(root: &Path, parts: &[std::ffi::OsString]) -> Result<PathBuf> {
+    let mut path = root.to_owned();
+    for part in parts {
+        path.push(part);
+        if path.symlink_metadata()?.is_symlink() {
+            return Err(std::io::Error::other("a link is not followed"));
+        }
+    }
+    Ok(path)
+}

@@ -485,6 +485,9 @@ impl<'a> Trial<'a> {
         };
         if let Some(workspace) = self.workspace.take() {
             let to = self.context.folder.join("src-modified");
+            if self.docker().is_some() {
+                tree::remove_special_modes(workspace.path.as_std_path()).map_err(failed(&to))?;
+            }
             tree::rename(&workspace.path, &to).map_err(failed(&to))?;
         }
         self.area = None;

@@ -14,6 +14,7 @@ use crate::{
     agent::{Authentication, Cli, Launch, LaunchContext, Registry},
     area::Area,
     availability,
+    beneath::Beneath,
     config::{Network, PromptSource, read_workspace_prompt},
     event::Phase,
     export::PROMPT_FILE,
@@ -29,6 +30,8 @@ use crate::{
 /// The variable that says when the agent's time is over.
 const DEADLINE: &str = "PROCTOR_DEADLINE";
 
+/// A definition of a sub-agent is not longer than this.
+const MAX_DEFINITION: u64 = 1 << 20;
 /// Stands in the place of secrets for an agent that reaches no model.
 const NO_KEY: &str = "no-key";
 
@@ -503,16 +506,16 @@ impl Trial<'_> {
             return found;
         };
         for place in [workspace, self.plan.task.folder.as_path()] {
-            let entries = place
-                .join(folder)
-                .read_dir_utf8()
-                .into_iter()
-                .flatten()
-                .flatten();
-            for entry in entries.filter(|entry| entry.path().extension() == Some("md")) {
-                if let (Some(name), Ok(text)) =
-                    (entry.path().file_stem(), fs::read_to_string(entry.path()))
-                {
+            // An earlier iteration may have put anything there.
+            let place = Beneath::new(place);
+            for file in place.names(folder).unwrap_or_default() {
+                let path = Utf8PathBuf::try_from(std::path::PathBuf::from(file));
+                let Some(path) = path.ok().filter(|path| path.extension() == Some("md")) else {
+                    continue;
+                };
+                let read = place.read(Utf8Path::new(folder).join(&path), MAX_DEFINITION);
+                let text = read.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+                if let (Some(name), Some(text)) = (path.file_stem(), text) {
                     found.insert(name.to_owned(), text);
                 }
             }

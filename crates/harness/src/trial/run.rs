@@ -1,5 +1,7 @@
 //! Running a trial's agent, and adding what only the harness knows to what its session concluded.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use proctor_process::{CaptureLimits, CapturePaths, Limits};
 use tokio_util::sync::CancellationToken;
@@ -42,9 +44,11 @@ impl Trial<'_> {
         let argv = ready.launch.argv.clone();
         let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
         let unknown_key = self.unknown_key();
+        let area = Arc::clone(self.area.as_ref().expect("agents start in one"));
         let drive = Drive {
             cwd: &ready.workdir,
             room: &self.room,
+            area: &area.path,
             limits: Limits {
                 wall,
                 idle: limits.idle_timeout,

@@ -34,7 +34,7 @@ impl Trial<'_> {
             return;
         };
         let path = workspace.path.join(name);
-        match Sidecar::read(&path) {
+        match Sidecar::read(&workspace.path, name) {
             Ok(None) => return,
             Ok(Some(sidecar)) => {
                 let was_cut_off = conclusion.outcome != Outcome::Completed;

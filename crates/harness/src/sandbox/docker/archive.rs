@@ -20,6 +20,9 @@ const CHUNKS: usize = 8;
 /// How large a chunk of an archive is.
 const CHUNK: usize = 128 * 1024;
 
+/// Set-user-id, set-group-id and the sticky bit.
+const SPECIAL_BITS: u32 = 0o7000;
+
 type Item = io::Result<Bytes>;
 
 /// The archive that `fill` makes, as it is being made.
@@ -211,6 +214,8 @@ fn unpack_from(receiver: mpsc::Receiver<Bytes>, into: &Path) -> io::Result<()> {
     });
     archive.set_preserve_ownerships(platform::is_root());
     archive.set_preserve_permissions(true);
+    // A program of a container must not be set-user-id on this machine.
+    archive.set_mask(SPECIAL_BITS);
     if platform::HAS_MODES {
         archive.unpack(into)
     } else {
