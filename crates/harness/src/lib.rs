@@ -20,6 +20,7 @@ mod drive;
 pub mod evaluate;
 pub mod event;
 pub mod export;
+pub mod foreign;
 mod git;
 mod glob;
 mod helper;

@@ -23,6 +23,7 @@ pub use self::record::{GatewayRecord, ReplayRecord};
 use crate::{
     agent::Endpoint,
     config::{Execution, GatewayPlace, GatewaySettings, TapeMode, Tapes},
+    store::StoreError,
 };
 
 /// The port in containers from which the gateway is reached.
@@ -357,6 +358,48 @@ pub(crate) fn calls_below<T: serde::de::DeserializeOwned>(folder: &Utf8Path) -> 
             let calls = text.lines().map(serde_json::from_str);
             found.extend(calls.filter_map(Result::ok));
         }
+    }
+    found
+}
+
+/// Copy the logs of the calls of trials, which are named by their paths below `trials`, to the same
+/// paths below `target`. Earlier iterations and judges have logs of their own.
+pub(crate) fn copy_calls(
+    trials: &Utf8Path,
+    target: &Utf8Path,
+    paths: impl Iterator<Item = Utf8PathBuf>,
+) -> Result<(), StoreError> {
+    for trial in paths {
+        let logs = call_logs(&trials.join(&trial).join("artifacts"));
+        for (number, log) in logs.iter().enumerate() {
+            let ending = match number {
+                0 => ".ndjson".to_owned(),
+                more => format!(".{}.ndjson", more + 1),
+            };
+            let path = target.join(format!("{trial}{ending}"));
+            let folder = path.parent().unwrap_or(target);
+            let made = fs_err::create_dir_all(folder);
+            let copied = made.and_then(|()| fs_err::copy(log, &path).map(drop));
+            copied.map_err(|source| StoreError { path, source })?;
+        }
+    }
+    Ok(())
+}
+
+/// The logs of calls in a trial's artifacts, the agent's own first.
+fn call_logs(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let mut folders = Vec::new();
+    let mut found = Vec::new();
+    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            folders.push(entry.into_path());
+        } else if entry.file_name() == CALLS_FILE {
+            found.push(entry.into_path());
+        }
+    }
+    folders.sort();
+    for folder in folders {
+        found.extend(call_logs(&folder));
     }
     found
 }

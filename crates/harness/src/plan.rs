@@ -12,7 +12,7 @@ use crate::{
     agents::{self, ADAPTERS},
     config::{
         self, AgentSection, AgentSpec, AgentType, ConfigError, Fault, GatewayOverrides,
-        GatewaySettings, PromptSource, ResolvedSuite, SandboxKind, Settings, Source,
+        GatewaySettings, PromptSource, ResolvedSuite, SandboxKind, Settings, Source, SuiteAgent,
     },
     glob,
     host::Host,
@@ -318,15 +318,19 @@ impl SuitePlan {
     ) -> Result<SuitePlan, Vec<ConfigError>> {
         let mut pairs = Vec::new();
         let mut errors = Vec::new();
+        if let Err(error) = suite.check_variables() {
+            errors.push(error);
+        }
         let means = Means::of(suite.execution.gateway.as_ref());
         for task in &suite.tasks {
-            match pairs_of(suite, task, &means, host) {
-                Ok(more) => pairs.extend(more),
-                Err(error) => errors.push(error),
+            for pair in pairs_of(suite, task, &means, host) {
+                match pair {
+                    Ok(pair) => pairs.push(pair),
+                    Err(error) => merge(&mut errors, error),
+                }
             }
         }
         if !errors.is_empty() {
-            errors.dedup_by(|one, other| one.to_string() == other.to_string());
             return Err(errors);
         }
         let mut shuffle = Shuffle::new(seed);
@@ -342,41 +346,71 @@ impl SuitePlan {
     }
 }
 
+/// Add an error to others: faults of the same file are one error, each fault once.
+fn merge(errors: &mut Vec<ConfigError>, error: ConfigError) {
+    let is_same = |known: &&mut ConfigError| known.path == error.path && known.text == error.text;
+    let Some(known) = errors.iter_mut().find(is_same) else {
+        errors.push(error);
+        return;
+    };
+    for fault in error.faults {
+        if !known.faults.contains(&fault) {
+            known.faults.push(fault);
+        }
+    }
+    known.faults.sort_by_key(|fault| fault.span.start);
+}
+
 /// Every agent of the suite on one task.
 fn pairs_of(
     suite: &ResolvedSuite,
     task: &Arc<Task>,
     means: &Means<'_>,
     host: &Host,
-) -> Result<Vec<TrialPlan>, ConfigError> {
-    let prompt = task.prompt()?;
+) -> Vec<Result<TrialPlan, ConfigError>> {
     let is_local = suite.execution.sandbox == SandboxKind::Local;
-    if is_local {
-        check_sandbox(task)?;
+    let checked = task.prompt().and_then(|prompt| {
+        if is_local {
+            check_sandbox(task)?;
+        }
+        Ok(prompt)
+    });
+    match checked {
+        Ok(prompt) => {
+            let agents = suite.agents.iter();
+            agents
+                .map(|agent| pair(suite, (agent, task, &prompt), means, host))
+                .collect()
+        }
+        Err(error) => vec![Err(error)],
     }
-    let contenders = suite.agents.iter();
-    contenders
-        .map(|contender| {
-            let adapter = adapter(&contender.spec, &suite.source, host)?;
-            let agent = configure(suite, &contender.spec, adapter, &prompt)?;
-            if is_local {
-                check_image(agent.as_ref(), &contender.spec, &suite.source)?;
-            }
-            means.check(agent.as_ref(), &contender.spec, &suite.source)?;
-            let policy = Policy::of(&contender.spec, agent.as_ref(), &suite.source, |spec| {
-                let place = (suite.source.as_ref(), suite.folder.as_path());
-                let made = self::contender(spec, place, Some(&prompt), host)?;
-                means.check(made.agent.as_ref(), spec, &suite.source)?;
-                Ok(made)
-            })?;
-            Ok(TrialPlan {
-                name: contender.name.clone(),
-                package: package(&contender.spec, adapter, &suite.source)?,
-                policy,
-                ..TrialPlan::of(Arc::clone(task), adapter, agent)
-            })
-        })
-        .collect()
+}
+
+/// One agent of the suite on one task.
+fn pair(
+    suite: &ResolvedSuite,
+    (contender, task, prompt): (&SuiteAgent, &Arc<Task>, &PromptSource),
+    means: &Means<'_>,
+    host: &Host,
+) -> Result<TrialPlan, ConfigError> {
+    let adapter = adapter(&contender.spec, &suite.source, host)?;
+    let agent = configure(suite, &contender.spec, adapter, prompt)?;
+    if suite.execution.sandbox == SandboxKind::Local {
+        check_image(agent.as_ref(), &contender.spec, &suite.source)?;
+    }
+    means.check(agent.as_ref(), &contender.spec, &suite.source)?;
+    let policy = Policy::of(&contender.spec, agent.as_ref(), &suite.source, |spec| {
+        let place = (suite.source.as_ref(), suite.folder.as_path());
+        let made = self::contender(spec, place, Some(prompt), host)?;
+        means.check(made.agent.as_ref(), spec, &suite.source)?;
+        Ok(made)
+    })?;
+    Ok(TrialPlan {
+        name: contender.name.clone(),
+        package: package(&contender.spec, adapter, &suite.source)?,
+        policy,
+        ..TrialPlan::of(Arc::clone(task), adapter, agent)
+    })
 }
 
 /// Somebody who takes over in a trial. One that is the first agent with another model has the first

@@ -21,7 +21,7 @@ use crate::{
     event::RunEvent,
     host::Host,
     litellm::{LiteLlm, LiteLlmAccount, LiteLlmError},
-    models::Models,
+    models::{self, Models},
     plan::{SuitePlan, TrialPlan},
     platform::pointer,
     providers::{Providers, Turn, pause},
@@ -365,6 +365,11 @@ impl SuiteRun<'_> {
             ..RunSummary::of(&run_dir.path, planned, done, is_cancelled)
         };
         store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
+        if let Some(log_dir) = &self.execution.log_dir {
+            let paths = self.plan.trials.iter().map(|plan| TrialKey::of(plan).path());
+            let trials = run_dir.path.join("trials");
+            models::copy_calls(&trials, &log_dir.join(&run_dir.id), paths)?;
+        }
         Ok(summary)
     }
 

@@ -58,6 +58,8 @@ pub struct Execution {
     pub pass_through: Vec<String>,
     /// Whether the suite says that there is to be no gateway, in containers either.
     pub refuses_gateway: bool,
+    /// Where a copy of each trial's log of calls goes when the run ends.
+    pub log_dir: Option<Utf8PathBuf>,
 }
 
 impl Execution {

@@ -35,13 +35,60 @@ pub(super) struct Filled {
     pub(super) faults: Vec<Fault>,
     /// Every value that was put in, with its name.
     pub(super) inserted: Vec<(String, String)>,
+    /// Names without a value that are no faults yet.
+    unset: Vec<Unset>,
 }
+
+/// A variable without a value, at one place of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unset {
+    /// The variable.
+    pub name: String,
+    /// The error, should the place be needed.
+    pub fault: Fault,
+}
+
+/// The variables without a value in the items of a suite's lists of agents, by list and position.
+pub(super) type UnsetByAgent = BTreeMap<(&'static str, usize), Vec<Unset>>;
+
+/// The lists of a suite whose items may be left out of a run.
+const LISTS_OF_AGENTS: [&str; 2] = ["agents", "orchestrators"];
 
 /// Fill every text of `node`, which was read from `text`.
 pub(super) fn fill(node: &mut Node, text: &str, variables: &Variables<'_>) -> Filled {
     let mut filled = Filled::default();
     walk(node, text, variables, &mut filled);
     filled.sorted()
+}
+
+/// Fill every text of a suite. An agent that does not run needs no variables, so that those of
+/// agents are reported apart; their places keep what is written there.
+pub(super) fn fill_suite(
+    node: &mut Node,
+    text: &str,
+    variables: &Variables<'_>,
+) -> (Filled, UnsetByAgent) {
+    let mut unset = UnsetByAgent::new();
+    let mut filled = Filled::default();
+    let Value::Map(entries) = &mut node.value else {
+        return (fill(node, text, variables), unset);
+    };
+    for (_, key, item) in entries {
+        let list = LISTS_OF_AGENTS.into_iter().find(|list| key == list);
+        let (Some(list), Value::List(agents)) = (list, &mut item.value) else {
+            walk(item, text, variables, &mut filled);
+            continue;
+        };
+        for (number, agent) in agents.iter_mut().enumerate() {
+            let before = std::mem::take(&mut filled.unset);
+            walk(agent, text, variables, &mut filled);
+            let own = std::mem::replace(&mut filled.unset, before);
+            if !own.is_empty() {
+                unset.insert((list, number), own);
+            }
+        }
+    }
+    (filled.sorted(), unset)
 }
 
 /// Fill every text below a key `env`, at any depth.
@@ -66,6 +113,9 @@ fn walk_env(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut
 
 impl Filled {
     fn sorted(mut self) -> Filled {
+        let unset = std::mem::take(&mut self.unset);
+        self.faults
+            .extend(unset.into_iter().map(|unset| unset.fault));
         // Longest first, so that hiding one value never leaves a part of another.
         self.inserted
             .sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
@@ -88,7 +138,13 @@ fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Fil
         Value::String(value) if value.contains("${") => {
             match fill_text(value, variables, &mut filled.inserted) {
                 Ok(new) => *value = new,
-                Err(bad) => filled.faults.push(bad.fault(text, node.span)),
+                Err(mut bad) => match bad.unset.take() {
+                    None => filled.faults.push(bad.fault(text, node.span)),
+                    Some(name) => filled.unset.push(Unset {
+                        name,
+                        fault: bad.fault(text, node.span),
+                    }),
+                },
             }
         }
         Value::List(items) => {
@@ -138,6 +194,8 @@ struct Bad {
     written: String,
     message: String,
     hint: String,
+    /// The variable, when it has no value.
+    unset: Option<String>,
 }
 
 impl Bad {
@@ -211,6 +269,7 @@ fn lookup<'t>(written: &'t str, variables: &Variables<'t>) -> Result<(&'t str, &
             hint: format!(
                 "set it in the environment or under `variables` in .youbencharc, give a default with `${{{name}:-…}}`, or write `$${{{name}}}` for the text itself"
             ),
+            unset: Some(name.to_owned()),
         }),
     }
 }
@@ -221,6 +280,7 @@ fn unreadable(written: &str, problem: &str) -> Bad {
         written: written.to_owned(),
         message: format!("`{shown}` {problem}"),
         hint: "write `${NAME}` or `${NAME:-default}`; `$${` stands for the text `${`".to_owned(),
+        unset: None,
     }
 }
 
@@ -269,6 +329,32 @@ mod tests {
         let mut elsewhere = crate::config::node_of("{name: '${REPO_DIR}'}");
         let faults = fill(&mut elsewhere, "", &variables).faults;
         assert_eq!(faults[0].message, "`REPO_DIR` is not set");
+    }
+
+    #[test]
+    fn variables_of_agents_are_reported_apart_also_behind_an_alias() {
+        let yaml = "orchestrators:\n- {name: a, env: &keys {K: '${NO}'}}\n- {name: b, env: {K: '${A}'}}\n- {name: c, env: *keys}\ntasks: [{repo: '${A}'}]\n";
+        let mut node = crate::config::node_of(yaml);
+        let env = BTreeMap::from([("A".to_owned(), "x".to_owned())]);
+        let variables = Variables {
+            project: &BTreeMap::new(),
+            env: &env,
+        };
+        let (filled, unset) = fill_suite(&mut node, yaml, &variables);
+        assert_eq!(filled.faults, []);
+        let keys: Vec<_> = unset.keys().copied().collect();
+        assert_eq!(keys, [("orchestrators", 0), ("orchestrators", 2)]);
+        assert_eq!(unset[&("orchestrators", 2)][0].name, "NO");
+        let read: serde_json::Value = node.read().unwrap();
+        assert_eq!(read["orchestrators"][0]["env"]["K"], "${NO}");
+        assert_eq!(read["orchestrators"][1]["env"]["K"], "x");
+        // Elsewhere it stays an error, and so does a reference that cannot be read.
+        let yaml = "{agents: [{type: '${A'}], tasks: ['${NO}']}";
+        let mut node = crate::config::node_of(yaml);
+        let (filled, unset) = fill_suite(&mut node, yaml, &variables);
+        let messages: Vec<&str> = filled.faults.iter().map(|it| it.message.as_str()).collect();
+        assert_eq!(messages, ["`${A` has no closing `}`", "`NO` is not set"]);
+        assert!(unset.is_empty());
     }
 
     #[test]

@@ -32,9 +32,6 @@ pub struct LiteLlmSettings {
     pub port: Option<u16>,
 }
 
-/// What refuses a budget.
-pub(super) const NO_BUDGET: &str = "LiteLLM keeps no budgets without its database";
-
 /// The settings that only LiteLLM has.
 pub(super) fn read(
     kind: GatewayKind,
@@ -66,15 +63,6 @@ pub(super) fn read(
 }
 
 fn check(settings: &LiteLlmSettings, node: &Node) -> Result<(), Fault> {
-    let budgets = [
-        "budget_usd",
-        "budget_tokens",
-        "budget_calls",
-        "run_budget_usd",
-    ];
-    if let Some(key) = budgets.into_iter().find(|key| node.get(key).is_some()) {
-        return Err(Fault::new(node.key_span_of(key), NO_BUDGET).with_hint(HINT));
-    }
     for key in ["script", "replay"] {
         if node.get(key).is_some() {
             let message = format!("with `{key}` no model is asked, and LiteLLM would do nothing");
@@ -97,20 +85,12 @@ fn check(settings: &LiteLlmSettings, node: &Node) -> Result<(), Fault> {
 }
 
 /// What to use instead.
-pub(super) const HINT: &str =
-    "leave the budget out, or use Proctor's own gateway (`kind: proctor`)";
+pub(super) const HINT: &str = "leave the script out, or use Proctor's own gateway (`kind: proctor`)";
 
 impl GatewaySettings {
-    /// Why these settings cannot be: LiteLLM with a budget, or with answers from elsewhere.
+    /// Why these settings cannot be: LiteLLM with answers from elsewhere.
     pub fn conflict(&self) -> Option<&'static str> {
         self.litellm.as_ref()?;
-        let has_budget = self.budget_usd.is_some()
-            || self.run_budget_usd.is_some()
-            || self.budget_tokens.is_some()
-            || self.budget_calls.is_some();
-        if has_budget {
-            return Some(NO_BUDGET);
-        }
         let is_answered = self.script.is_some();
         is_answered.then_some("with a script no model is asked, and LiteLLM would do nothing")
     }

@@ -3,6 +3,7 @@
 
 mod agent;
 mod de;
+mod entries;
 mod error;
 mod eval;
 mod evaluator;
@@ -18,6 +19,7 @@ mod parse;
 mod paths;
 mod policy;
 mod prompt;
+mod remarks;
 mod repo;
 mod scalar;
 mod schema;
@@ -45,6 +47,7 @@ pub use execution::{
 };
 pub use executor::{Executor, GatewayPlace, SlurmSettings};
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
+pub use interpolate::Unset;
 pub(crate) use interpolate::Variables;
 pub use litellm::LiteLlmSettings;
 pub use node::{Node, Span, Value};
@@ -61,7 +64,8 @@ pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;
 pub use suite::{
-    ResolvedSuite, SuiteAgent, is_suite, load_kept_suite, load_suite, suite_of_folder,
+    ResolvedSuite, SuiteAgent, is_suite, load_kept_suite, load_suite, results_dir_of,
+    suite_of_folder,
 };
 pub use tapes::{TapeMode, Tapes};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};

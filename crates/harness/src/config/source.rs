@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     error::{ConfigError, Fault},
-    interpolate::{self, Variables},
+    interpolate::{self, UnsetByAgent, Variables},
     node::{Node, Span},
     parse::{self, Format, MAX_FILE_BYTES},
     toml,
@@ -49,17 +49,7 @@ impl Source {
         text: String,
         variables: &Variables<'_>,
     ) -> Result<(Source, Node), ConfigError> {
-        let mut source = Source {
-            path: path.to_owned(),
-            text,
-            inserted: Vec::new(),
-        };
-        let read = match path.extension() {
-            Some("toml") => toml::parse(&source.text),
-            Some("json") => parse::parse(&source.text, Format::Json),
-            _ => parse::parse(&source.text, Format::Yaml),
-        };
-        let mut root = read.map_err(|faults| source.error(faults))?;
+        let (mut source, mut root) = Source::parse(path, text)?;
         let filled = match path.extension() {
             // Harbor's files have variables in tables of environment and nowhere else.
             Some("toml") => interpolate::fill_env(&mut root, &source.text, variables),
@@ -71,6 +61,46 @@ impl Source {
         } else {
             Err(source.error(filled.faults))
         }
+    }
+
+    /// Read a suite and its tree, variables filled in. Those that only some agents need and that have
+    /// no value come apart: they are errors once such an agent runs.
+    pub(super) fn read_suite(
+        path: &Utf8Path,
+        variables: &Variables<'_>,
+    ) -> Result<(Source, Node, UnsetByAgent), ConfigError> {
+        Source::of_suite_text(path, read_text(path)?, variables)
+    }
+
+    /// The same for a text that is not on disk.
+    pub(super) fn of_suite_text(
+        path: &Utf8Path,
+        text: String,
+        variables: &Variables<'_>,
+    ) -> Result<(Source, Node, UnsetByAgent), ConfigError> {
+        let (mut source, mut root) = Source::parse(path, text)?;
+        let (filled, unset) = interpolate::fill_suite(&mut root, &source.text, variables);
+        source.inserted = filled.inserted;
+        if filled.faults.is_empty() {
+            Ok((source, root, unset))
+        } else {
+            Err(source.error(filled.faults))
+        }
+    }
+
+    fn parse(path: &Utf8Path, text: String) -> Result<(Source, Node), ConfigError> {
+        let source = Source {
+            path: path.to_owned(),
+            text,
+            inserted: Vec::new(),
+        };
+        let read = match path.extension() {
+            Some("toml") => toml::parse(&source.text),
+            Some("json") => parse::parse(&source.text, Format::Json),
+            _ => parse::parse(&source.text, Format::Yaml),
+        };
+        let root = read.map_err(|faults| source.error(faults))?;
+        Ok((source, root))
     }
 
     /// The file.

@@ -19,7 +19,8 @@ fn hint(name: &str, known: &[&str]) -> Option<String> {
     (!known.is_empty()).then(|| format!("known: {}", list(known)))
 }
 
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+/// The known name that was probably meant.
+pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let bare = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let wanted = bare(name);
     // A long name may not cost a long search.

@@ -8,24 +8,45 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     agent::{self, AgentSpec},
+    entries::{self, load_tasks, read_entries},
     error::{ConfigError, Fault},
     execution::{self, Execution, SandboxKind},
     executor::{self, Executor},
-    interpolate::Variables,
+    interpolate::{Unset, UnsetByAgent, Variables},
     node::{Node, Span, Value},
     parse::{self, Format},
     paths,
+    remarks::Remarks,
     settings::Settings,
     source::Source,
-    thunderdome,
+    thunderdome::{self, SuiteEnv},
 };
-use crate::task::{Task, case, find, harbor, repo_task};
+use crate::task::{Task, repo_task::Surroundings};
 
 const MAX_NAME: usize = 100;
 /// Keys that make a file a suite.
 const TELLING: [&str; 3] = ["agents", "tasks", "orchestrators"];
 /// Keys that are understood and not there yet.
 const NOT_YET: [&str; 1] = ["max_cost"];
+/// All keys.
+const KEYS: [&str; 16] = [
+    "$schema",
+    "agents",
+    "orchestrators",
+    "tasks",
+    "trials",
+    "parallel",
+    "results",
+    "executor",
+    "sandbox",
+    "limits",
+    "network",
+    "providers",
+    "gateway",
+    "proxy",
+    "secrets",
+    NOT_YET[0],
+];
 
 /// A suite as written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -53,7 +74,7 @@ pub struct Suite {
     )]
     orchestrators: Option<Vec<IgnoredAny>>,
     /// What they are asked.
-    #[schemars(with = "Vec<TaskEntry>", length(min = 1))]
+    #[schemars(with = "Vec<entries::TaskEntry>", length(min = 1))]
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"
@@ -125,38 +146,6 @@ pub struct Suite {
     secrets: Option<IgnoredAny>,
 }
 
-/// Where tasks come from.
-// For the schema: reading them by hand gives better complaints.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
-enum TaskEntry {
-    Testcase(TestcaseEntry),
-    Folder(FolderEntry),
-    Repo(Box<repo_task::RepoEntry>),
-}
-
-/// Test cases.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TestcaseEntry {
-    /// A test case, a folder of them, or a pattern such as `cases/*.yaml`. Their prompt, repo and
-    /// evaluators count; their agent does not.
-    testcase: String,
-    /// What they belong to.
-    category: Option<String>,
-}
-
-/// Tasks in Harbor's format.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct FolderEntry {
-    /// A task's folder, a folder of them, or a pattern such as `tasks/*`.
-    folder: String,
-    /// What they belong to; the category in their metadata when left out.
-    category: Option<String>,
-}
-
 /// An adapter script.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "stands for its schema")]
@@ -202,6 +191,39 @@ pub struct ResolvedSuite {
     pub folder: Utf8PathBuf,
     /// The file.
     pub source: Arc<Source>,
+    /// Settings that are accepted and have no effect here, or less than they say; one line each.
+    pub notes: Vec<String>,
+}
+
+impl ResolvedSuite {
+    /// Whether the file is Thunderdome's: it has `orchestrators`.
+    pub fn is_thunderdome(&self) -> bool {
+        self.agents.iter().any(|agent| agent.is_orchestrator)
+    }
+
+    /// Fail when an agent of the suite uses a variable that has no value.
+    pub(crate) fn check_variables(&self) -> Result<(), ConfigError> {
+        let unset = self.agents.iter().flat_map(|agent| &agent.unset);
+        let faults: Vec<Fault> = unset.map(|unset| unset.fault.clone()).collect();
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(self.source.error(faults))
+        }
+    }
+
+    /// Forget the variables of agents that have no value, and give their names with those of the
+    /// agents: for checking a file of which nothing is run.
+    pub fn take_unset(&mut self) -> Vec<String> {
+        let mut remarks = Remarks::default();
+        for agent in &mut self.agents {
+            for unset in agent.unset.drain(..) {
+                let text = format!("`{}` is not set: agents that use it cannot run", unset.name);
+                remarks.add_about(text, &agent.name);
+            }
+        }
+        remarks.lines()
+    }
 }
 
 /// A contender of a suite.
@@ -211,6 +233,10 @@ pub struct SuiteAgent {
     pub name: String,
     /// Its section.
     pub spec: AgentSpec,
+    /// The variables without a value in its section: errors once it runs.
+    pub unset: Vec<Unset>,
+    /// Whether it stands under `orchestrators`.
+    pub is_orchestrator: bool,
 }
 
 /// Whether a file is a suite rather than a test case. What cannot be read is no suite: reading
@@ -226,23 +252,26 @@ pub fn is_suite(path: &Utf8Path) -> bool {
         .is_some_and(|root| TELLING.iter().any(|key| root.get(key).is_some()))
 }
 
+/// Where the results of a suite go, read without the rest of it; `None` when it does not say.
+pub fn results_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
+    let format = match path.extension() {
+        Some("json") => Format::Json,
+        _ => Format::Yaml,
+    };
+    let text = std::fs::read_to_string(path).ok()?;
+    let root = parse::parse(&text, format).ok()?;
+    let dir = root.get("results")?.get("dir")?.as_str()?.to_owned();
+    let folder = path.parent().unwrap_or(Utf8Path::new(""));
+    Some(paths::absolute(&folder.join(dir)))
+}
+
 /// Read a suite and its tasks. All files that are wrong are told.
 pub fn load_suite(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
-    let (env, secret_names) = thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
-    let variables = Variables {
-        project: &settings.variables,
-        env: &env,
-    };
-    let read = Source::read(path, &variables).map_err(|error| vec![error])?;
-    let suite = resolve(read, &env, settings)?;
-    Ok(ResolvedSuite {
-        secret_names,
-        ..suite
-    })
+    load(path, None, env, settings)
 }
 
 /// Read a suite from a text that was kept of it, as the file that it was.
@@ -252,13 +281,30 @@ pub fn load_kept_suite(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
-    let (env, secret_names) = thunderdome::with_secrets(path, env).map_err(|error| vec![error])?;
+    load(path, Some(text), env, settings)
+}
+
+fn load(
+    path: &Utf8Path,
+    text: Option<String>,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let one = |error| vec![error];
+    let SuiteEnv {
+        env,
+        secret_names,
+        remarks,
+    } = thunderdome::with_secrets(path, env).map_err(one)?;
     let variables = Variables {
         project: &settings.variables,
         env: &env,
     };
-    let read = Source::of_text(path, text, &variables).map_err(|error| vec![error])?;
-    let suite = resolve(read, &env, settings)?;
+    let read = match text {
+        Some(text) => Source::of_suite_text(path, text, &variables),
+        None => Source::read_suite(path, &variables),
+    };
+    let suite = resolve(read.map_err(one)?, &env, settings, remarks)?;
     Ok(ResolvedSuite {
         secret_names,
         ..suite
@@ -287,24 +333,30 @@ pub fn suite_of_folder(
     }
     let folder = paths::absolute(folder);
     text.extend(["tasks:\n  - folder: ", &quoted(folder.as_str()), "\n"]);
-    let read = Source::of_text("command line".into(), text, &variables);
-    resolve(read.map_err(|error| vec![error])?, env, settings)
+    let read = Source::of_suite_text("command line".into(), text, &variables);
+    let read = read.map_err(|error| vec![error])?;
+    resolve(read, env, settings, Remarks::default())
 }
 
 fn resolve(
-    (source, mut root): (Source, Node),
+    (source, mut root, unset): (Source, Node, UnsetByAgent),
     env: &BTreeMap<String, String>,
     settings: &Settings,
+    mut remarks: Remarks,
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
     let source = Arc::new(source);
     let path = source.path();
     let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
+    if thunderdome::is_own_file(&root) {
+        thunderdome::tolerate(&mut root, &KEYS, &mut remarks);
+    }
     let mut faults = root.refuse(&NOT_YET);
     let whole = root.clone();
     let mut execution = execution::take(&mut root, &folder, &mut faults);
-    thunderdome::settings(&mut root, &mut execution, &mut faults);
+    let collected = (&mut faults, &mut remarks);
+    let foreign = thunderdome::settings(&mut root, &folder, &mut execution, collected);
     let written = root.read::<Suite>().map_err(|fault| faults.push(fault));
-    let agents = read_agents(&root, settings, &mut faults);
+    let agents = read_agents(&root, (&source, settings), unset, &mut faults);
     if whole.get("sandbox").is_none() && matches!(execution.executor, Executor::Docker(_)) {
         execution.sandbox = SandboxKind::Docker;
     }
@@ -321,7 +373,13 @@ fn resolve(
         execution.use_containers();
     }
     execution::check(&execution, &whole, &mut faults);
-    let entries = read_entries(&root, &source, &folder, &mut faults);
+    let surroundings = Surroundings {
+        source: &source,
+        folder: &folder,
+        is_thunderdome: foreign.is_own_file,
+        judge_model: foreign.judge_model.as_deref(),
+    };
+    let entries = read_entries(&root, &surroundings, &mut faults);
     let (Ok(written), true) = (written, faults.is_empty()) else {
         return Err(vec![source.error(faults)]);
     };
@@ -329,6 +387,11 @@ fn resolve(
     for task in &mut tasks {
         let limits = &mut Arc::make_mut(task).limits;
         limits.progress = execution.progress.or(limits.progress);
+    }
+    for task in &tasks {
+        for note in &task.notes {
+            remarks.add_about(note.clone(), &task.name);
+        }
     }
     check_limits(&written, &root, &mut faults);
     check_unique(
@@ -354,6 +417,7 @@ fn resolve(
         secret_names: Vec::new(),
         folder,
         source,
+        notes: remarks.lines(),
     })
 }
 
@@ -363,12 +427,24 @@ fn without_gateway(root: &Node) -> bool {
     gateway.and_then(Node::as_str) == Some("none")
 }
 
-fn read_agents(root: &Node, settings: &Settings, faults: &mut Vec<Fault>) -> Vec<SuiteAgent> {
-    let mut agents = thunderdome::orchestrators(root, faults);
+fn read_agents(
+    root: &Node,
+    (source, settings): (&Source, &Settings),
+    mut unset: UnsetByAgent,
+    faults: &mut Vec<Fault>,
+) -> Vec<SuiteAgent> {
+    let mut agents = Vec::new();
+    for (number, agent) in thunderdome::orchestrators(root, source, faults) {
+        let unset = unset.remove(&("orchestrators", number)).unwrap_or_default();
+        agents.push(SuiteAgent { unset, ..agent });
+    }
     if let Some(Value::List(items)) = root.get("agents").map(|node| &node.value) {
-        for item in items {
+        for (number, item) in items.iter().enumerate() {
+            let unset = unset.remove(&("agents", number)).unwrap_or_default();
             match read_agent(item, settings) {
-                Ok(agent) => agents.push(agent),
+                Ok(agent) => agents.push(SuiteAgent { unset, ..agent }),
+                // Values that are not there may be the reason for the rest.
+                Err(_) if !unset.is_empty() => faults.extend(unset.into_iter().map(|it| it.fault)),
                 Err(more) => faults.extend(more),
             }
         }
@@ -397,7 +473,12 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
         (None, agent::AgentType::Named(kind)) => kind.clone(),
         (None, agent::AgentType::Auto) => agent::AUTO.to_owned(),
     };
-    Ok(SuiteAgent { name, spec })
+    Ok(SuiteAgent {
+        name,
+        spec,
+        unset: Vec::new(),
+        is_orchestrator: false,
+    })
 }
 
 /// A contender's name.
@@ -446,109 +527,5 @@ fn check_limits(written: &Suite, root: &Node, faults: &mut Vec<Fault>) {
     }
     if !(1..=256).contains(&written.parallel.unwrap_or(1)) {
         faults.push(root.fault("parallel", "`parallel` is a number from 1 to 256"));
-    }
-}
-
-/// A task that a suite names, read as far as the suite itself tells.
-enum Entry {
-    Case(Utf8PathBuf, Option<String>),
-    Folder(Utf8PathBuf, Option<String>),
-    Repo(Box<Task>),
-}
-
-/// What `tasks` names, in the order of the file, each folder's sorted.
-fn read_entries(
-    root: &Node,
-    source: &Arc<Source>,
-    folder: &Utf8Path,
-    faults: &mut Vec<Fault>,
-) -> Vec<Entry> {
-    let Some(Value::List(items)) = root.get("tasks").map(|node| &node.value) else {
-        return Vec::new();
-    };
-    if items.is_empty() {
-        faults.push(root.fault("tasks", "`tasks` is empty"));
-    }
-    let mut entries = Vec::new();
-    for item in items {
-        match read_entry(item, source, folder) {
-            Ok(more) => entries.extend(more),
-            Err(more) => faults.extend(more),
-        }
-    }
-    entries
-}
-
-fn read_entry(
-    item: &Node,
-    source: &Arc<Source>,
-    folder: &Utf8Path,
-) -> Result<Vec<Entry>, Vec<Fault>> {
-    let one = |fault: Fault| vec![fault];
-    let keys = ["testcase", "folder", "repo"];
-    let mut given = keys.iter().filter(|key| item.get(key).is_some());
-    let (first, second) = (given.next(), given.next());
-    match (first.copied(), second) {
-        (Some(_), Some(other)) => {
-            let message = "a task comes from a `testcase`, a `folder` or a `repo`: keep one";
-            Err(one(Fault::new(item.key_span_of(other), message)))
-        }
-        (None, _) => {
-            let message = "a task names a `testcase`, a `folder` or a `repo`";
-            Err(one(Fault::new(item.span, message)))
-        }
-        (Some("repo"), None) => {
-            let task = repo_task::read(item, source, folder)?;
-            Ok(vec![Entry::Repo(Box::new(task))])
-        }
-        (Some("folder"), None) => {
-            let written: FolderEntry = item.read().map_err(one)?;
-            let found = find::task_folders(&folder.join(&written.folder));
-            if found.is_empty() {
-                let message = format!("there is no task in {}", written.folder);
-                let hint = format!("a task is a folder with a {}", find::TASK_FILE);
-                return Err(one(item.fault("folder", message).with_hint(hint)));
-            }
-            let entry = |path| Entry::Folder(path, written.category.clone());
-            Ok(found.into_iter().map(entry).collect())
-        }
-        (Some(_), None) => {
-            let written: TestcaseEntry = item.read().map_err(one)?;
-            let found = find::case_files(&folder.join(&written.testcase));
-            if found.is_empty() {
-                let message = format!("there is no test case {}", written.testcase);
-                return Err(one(item.fault("testcase", message)));
-            }
-            let entry = |path| Entry::Case(path, written.category.clone());
-            Ok(found.into_iter().map(entry).collect())
-        }
-    }
-}
-
-fn load_tasks(
-    entries: Vec<Entry>,
-    env: &BTreeMap<String, String>,
-    settings: &Settings,
-) -> Result<Vec<Arc<Task>>, Vec<ConfigError>> {
-    let mut tasks = Vec::new();
-    let mut errors = Vec::new();
-    for entry in entries {
-        let (loaded, category) = match entry {
-            Entry::Case(path, category) => (case::load(&path, env, settings), category),
-            Entry::Folder(path, category) => (harbor::load(&path, env, settings), category),
-            Entry::Repo(task) => (Ok(*task), None),
-        };
-        match loaded {
-            Ok(task) => tasks.push(Arc::new(Task {
-                category: category.or(task.category.clone()),
-                ..task
-            })),
-            Err(error) => errors.push(error),
-        }
-    }
-    if errors.is_empty() {
-        Ok(tasks)
-    } else {
-        Err(errors)
     }
 }

@@ -13,12 +13,55 @@ use super::{
     interpolate, litellm,
     node::{Node, Span, Value},
     parse::{self, Format},
+    paths,
     policy::PolicySpec,
+    remarks::Remarks,
+    source::Source,
+    suggest,
     suite::{SuiteAgent, agent_name},
 };
+use crate::task::repo_task;
 
 /// Keys of an orchestrator.
 const KEYS: [&str; 4] = ["name", "adapter", "image", "env"];
+/// Keys of `proxy`.
+const PROXY_KEYS: [&str; 4] = ["gateway", "log_dir", "budget_per_trial_usd", "judge_model"];
+/// Keys of `secrets`.
+const SECRETS_KEYS: [&str; 2] = ["env_file", "unsafe_pass_through"];
+/// Keys that read as if they changed what agents do, when they run or how they are judged. A remark
+/// would be too little for them: with such a key the results would not be what the file says.
+const TELLING: [&str; 30] = [
+    "args",
+    "cmd",
+    "command",
+    "cpu_limit",
+    "cpus",
+    "disabled",
+    "enabled",
+    "entrypoint",
+    "env",
+    "env_file",
+    "image",
+    "limits",
+    "max_turns",
+    "memory",
+    "memory_limit",
+    "model",
+    "mounts",
+    "network",
+    "prompt",
+    "retries",
+    "seed",
+    "setup_cmd",
+    "skip",
+    "system_prompt",
+    "temperature",
+    "timeout",
+    "timeout_minutes",
+    "timeout_seconds",
+    "user",
+    "volumes",
+];
 
 /// `proxy`, as Thunderdome writes it.
 // For the schema: reading it by hand gives better complaints.
@@ -28,9 +71,13 @@ const KEYS: [&str; 4] = ["name", "adapter", "image", "env"];
 pub(super) struct ProxyAsWritten {
     /// Who stands between agents and providers.
     gateway: Option<ProxyKind>,
-    /// What one trial may spend, in dollars.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    /// What one trial may spend, in dollars; 0 is no limit.
+    #[schemars(range(min = 0))]
     budget_per_trial_usd: Option<f64>,
+    /// A folder, relative to the suite, that gets a copy of each trial's log of calls.
+    log_dir: Option<String>,
+    /// The model that judges by a `rubric` which names none itself.
+    judge_model: Option<String>,
 }
 
 /// Who stands between agents and providers.
@@ -55,8 +102,84 @@ pub(super) struct SecretsAsWritten {
     unsafe_pass_through: Option<Vec<String>>,
 }
 
+/// What a suite in Thunderdome's format says beyond where and how trials execute.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Thunderdome {
+    /// Whether the file is Thunderdome's: it has `orchestrators`.
+    pub(super) is_own_file: bool,
+    /// The model that judges by a `rubric` which names none itself.
+    pub(super) judge_model: Option<String>,
+}
+
+/// Whether a file is Thunderdome's.
+pub(super) fn is_own_file(root: &Node) -> bool {
+    root.get("orchestrators").is_some()
+}
+
+/// Take out keys that Thunderdome ignores as well, with a remark. Keys that look like misspelled ones,
+/// or as if they changed results, stay for the reader to refuse.
+pub(super) fn tolerate(root: &mut Node, known: &[&str], remarks: &mut Remarks) {
+    ignore_unknown(root, known, "", remarks);
+    let Value::Map(entries) = &mut root.value else {
+        return;
+    };
+    for (_, section, node) in entries {
+        let known: &[&str] = match section.as_str() {
+            "proxy" => &PROXY_KEYS,
+            "secrets" => &SECRETS_KEYS,
+            "results" => &["dir"],
+            "network" => &["allowlist"],
+            "orchestrators" => &KEYS,
+            "tasks" => repo_task::KEYS,
+            _ => continue,
+        };
+        match &mut node.value {
+            Value::List(items) => {
+                for item in items {
+                    ignore_unknown(item, known, section, remarks);
+                }
+            }
+            _ => ignore_unknown(node, known, section, remarks),
+        }
+    }
+}
+
+fn ignore_unknown(node: &mut Node, known: &[&str], section: &str, remarks: &mut Remarks) {
+    let Value::Map(entries) = &mut node.value else {
+        return;
+    };
+    let name_of = |(_, key, node): &(Span, String, Node)| match key.as_str() {
+        "name" | "id" => node.as_str().map(str::to_owned),
+        _ => None,
+    };
+    let name = entries.iter().find_map(name_of);
+    let given: Vec<String> = entries.iter().map(|(_, key, _)| key.clone()).collect();
+    entries.retain(|(_, key, _)| {
+        let is_known = known.contains(&key.as_str()) || suggest::nearest(key, &TELLING).is_some();
+        let meant = suggest::nearest(key, known);
+        let is_misspelled = meant.is_some_and(|meant| !given.iter().any(|key| key == meant));
+        if is_known || is_misspelled {
+            return true;
+        }
+        let place = match section {
+            "" => String::new(),
+            section => format!(" of `{section}`"),
+        };
+        let text = format!("the key `{key}`{place} is unknown and has no effect");
+        match &name {
+            Some(name) => remarks.add_about(text, name),
+            None => remarks.add(text),
+        }
+        false
+    });
+}
+
 /// The contenders under `orchestrators`: agents of the kind `adapter`.
-pub(super) fn orchestrators(root: &Node, faults: &mut Vec<Fault>) -> Vec<SuiteAgent> {
+pub(super) fn orchestrators(
+    root: &Node,
+    source: &Source,
+    faults: &mut Vec<Fault>,
+) -> Vec<(usize, SuiteAgent)> {
     let Some(node) = root.get("orchestrators") else {
         return Vec::new();
     };
@@ -66,16 +189,16 @@ pub(super) fn orchestrators(root: &Node, faults: &mut Vec<Fault>) -> Vec<SuiteAg
         return Vec::new();
     };
     let mut found = Vec::new();
-    for item in items {
-        match orchestrator(item) {
-            Ok(agent) => found.push(agent),
+    for (number, item) in items.iter().enumerate() {
+        match orchestrator(item, source) {
+            Ok(agent) => found.push((number, agent)),
             Err(fault) => faults.push(fault),
         }
     }
     found
 }
 
-fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
+fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
     let Value::Map(entries) = &item.value else {
         return Err(Fault::new(
             item.span,
@@ -86,7 +209,7 @@ fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
         .iter()
         .find(|(_, key, _)| !KEYS.contains(&key.as_str()))
     {
-        return Err(super::suggest::unknown_name(*span, "key", key, &KEYS));
+        return Err(suggest::unknown_name(*span, "key", key, &KEYS));
     }
     let Some(written) = item.get("name") else {
         return Err(Fault::new(item.span, "missing key `name`"));
@@ -94,6 +217,7 @@ fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
     let name = agent_name(written)?;
     let mut config = item.clone();
     config.remove("name");
+    as_text(&mut config, "env", source);
     Ok(SuiteAgent {
         name,
         spec: AgentSpec {
@@ -108,49 +232,79 @@ fn orchestrator(item: &Node) -> Result<SuiteAgent, Fault> {
             node: item.clone(),
             config,
         },
+        unset: Vec::new(),
+        is_orchestrator: true,
     })
 }
 
-/// Take out `proxy` and `secrets`; what of them does not work is refused by name.
-pub(super) fn settings(root: &mut Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
-    if let Some((span, _, node)) = root.remove("proxy") {
-        let Value::Map(entries) = &node.value else {
-            let message = format!("expected a map, found {}", node.value);
-            faults.push(Fault::new(span, message));
-            return;
-        };
-        for (span, key, node) in entries {
-            proxy(execution, *span, key, node, faults);
+/// Read numbers and the like in the map `key` as the text that is written there, as Thunderdome does.
+/// A map that is left empty is no map.
+fn as_text(config: &mut Node, key: &str, source: &Source) {
+    if config.get(key).is_some_and(|node| node.value == Value::Null) {
+        config.remove(key);
+    }
+    let Value::Map(entries) = &mut config.value else {
+        return;
+    };
+    let found = entries.iter_mut().find(|(_, name, _)| name == key);
+    let Some((_, _, node)) = found else { return };
+    let Value::Map(variables) = &mut node.value else {
+        return;
+    };
+    for (_, _, value) in variables {
+        let text = source.text().get(value.span.start..value.span.end);
+        match value.value {
+            Value::Null => value.value = Value::String(String::new()),
+            Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+                value.value = Value::String(text.unwrap_or_default().to_owned());
+            }
+            Value::String(_) | Value::List(_) | Value::Map(_) => {}
         }
+    }
+}
+
+/// Take out `proxy` and `secrets`; what of them does not work is refused by name.
+pub(super) fn settings(
+    root: &mut Node,
+    folder: &Utf8Path,
+    execution: &mut Execution,
+    (faults, remarks): (&mut Vec<Fault>, &mut Remarks),
+) -> Thunderdome {
+    let mut read = Thunderdome {
+        is_own_file: is_own_file(root),
+        judge_model: None,
+    };
+    if let Some((span, _, node)) = root.remove("proxy") {
+        read.judge_model = proxy(&node, folder, execution, (faults, remarks));
         let gateway = execution.gateway.as_ref();
         if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
             faults.push(Fault::new(span, why).with_hint(litellm::HINT));
         }
     }
-    if let Some((span, _, node)) = root.remove("secrets") {
-        let Value::Map(entries) = &node.value else {
-            let message = format!("expected a map, found {}", node.value);
-            faults.push(Fault::new(span, message));
-            return;
-        };
-        for (span, key, node) in entries {
-            match key.as_str() {
-                "env_file" if node.as_str().is_some() => {}
-                "env_file" => {
-                    let message = format!("expected a string, found {}", node.value);
-                    faults.push(Fault::new(node.span, message));
-                }
-                "unsafe_pass_through" => match pass_through(node) {
-                    Ok(names) => execution.pass_through = names,
-                    Err(fault) => faults.push(fault),
-                },
-                other => faults.push(super::suggest::unknown_name(
-                    *span,
-                    "key",
-                    other,
-                    &["env_file", "unsafe_pass_through"],
-                )),
+    if let Some((_, _, node)) = root.remove("secrets") {
+        secrets(&node, execution, faults);
+    }
+    read
+}
+
+fn secrets(node: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
+    let Value::Map(entries) = &node.value else {
+        let message = format!("expected a map, found {}", node.value);
+        faults.push(Fault::new(node.span, message));
+        return;
+    };
+    for (span, key, node) in entries {
+        match key.as_str() {
+            "env_file" if node.as_str().is_some() => {}
+            "env_file" => {
+                let message = format!("expected a string, found {}", node.value);
+                faults.push(Fault::new(node.span, message));
             }
+            "unsafe_pass_through" => match pass_through(node) {
+                Ok(names) => execution.pass_through = names,
+                Err(fault) => faults.push(fault),
+            },
+            other => faults.push(suggest::unknown_name(*span, "key", other, &SECRETS_KEYS)),
         }
     }
 }
@@ -167,49 +321,81 @@ fn pass_through(node: &Node) -> Result<Vec<String>, Fault> {
     }
 }
 
-/// One key of `proxy`.
-fn proxy(execution: &mut Execution, span: Span, key: &str, node: &Node, faults: &mut Vec<Fault>) {
-    let budget = match node.value {
+/// Read `proxy`; gives its `judge_model`.
+fn proxy(
+    node: &Node,
+    folder: &Utf8Path,
+    execution: &mut Execution,
+    (faults, remarks): (&mut Vec<Fault>, &mut Remarks),
+) -> Option<String> {
+    let Value::Map(entries) = &node.value else {
+        let message = format!("expected a map, found {}", node.value);
+        faults.push(Fault::new(node.span, message));
+        return None;
+    };
+    let gateway = node.get("gateway").and_then(Node::as_str);
+    let mut judge_model = None;
+    for (span, key, value) in entries {
+        let text = value.as_str();
+        match (key.as_str(), text, number(value)) {
+            ("gateway", Some("none"), _) => execution.gateway = None,
+            ("gateway", Some("proctor"), _) => {
+                execution.gateway.get_or_insert_default();
+            }
+            ("gateway", Some("litellm"), _) => {
+                let gateway = execution.gateway.get_or_insert_default();
+                gateway.litellm.get_or_insert_default();
+            }
+            // Nothing counts calls that no gateway sees.
+            ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 && gateway == Some("none") => {
+                remarks.add("`budget_per_trial_usd` has no effect with `gateway: none`: no gateway counts what trials spend");
+            }
+            ("log_dir", Some(_), _) if gateway == Some("none") => {
+                remarks.add("`log_dir` has no effect with `gateway: none`: no gateway sees the calls");
+            }
+            ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
+                execution.gateway.get_or_insert_default().budget_usd = Some(usd);
+            }
+            ("budget_per_trial_usd", _, Some(0.0)) => {}
+            ("log_dir", Some(dir), _) if !dir.is_empty() => {
+                execution.log_dir = Some(paths::absolute(&folder.join(dir)));
+            }
+            ("judge_model", Some(model), _) if !model.is_empty() => {
+                judge_model = Some(model.to_owned());
+            }
+            ("log_dir" | "judge_model", Some(_), _) => {}
+            (known, _, _) if PROXY_KEYS.contains(&known) => {
+                let message = format!("`{key}` cannot be {}", value.value);
+                faults.push(Fault::new(value.span, message));
+            }
+            _ => faults.push(suggest::unknown_name(*span, "key", key, &PROXY_KEYS)),
+        }
+    }
+    judge_model
+}
+
+fn number(node: &Node) -> Option<f64> {
+    match node.value {
         Value::Int(whole) => Some(whole as f64),
         Value::Float(number) => Some(number),
         _ => None,
-    };
-    match (key, node.as_str(), budget) {
-        ("gateway", Some("none"), _) => execution.gateway = None,
-        ("gateway", Some("proctor"), _) => {
-            execution.gateway.get_or_insert_default();
-        }
-        ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
-            execution.gateway.get_or_insert_default().budget_usd = Some(usd);
-        }
-        ("gateway", Some("litellm"), _) => {
-            let gateway = execution.gateway.get_or_insert_default();
-            gateway.litellm.get_or_insert_default();
-        }
-        ("log_dir", Some(_), _) => {
-            let message = "`log_dir` is not supported: each trial's calls are in its own folder";
-            faults.push(Fault::new(span, message).with_hint("remove it; see `calls.ndjson`"));
-        }
-        ("gateway" | "log_dir" | "budget_per_trial_usd", _, _) => {
-            let message = format!("`{key}` cannot be {}", node.value);
-            faults.push(Fault::new(node.span, message));
-        }
-        _ => faults.push(super::suggest::unknown_name(
-            span,
-            "key",
-            key,
-            &["gateway", "log_dir", "budget_per_trial_usd"],
-        )),
     }
 }
 
-/// The environment with the variables of `secrets.env_file`, and their names; the environment
-/// itself wins.
+/// The environment that a suite's variables come from.
+pub(super) struct SuiteEnv {
+    pub(super) env: BTreeMap<String, String>,
+    /// The variables that `secrets.env_file` sets.
+    pub(super) secret_names: Vec<String>,
+    pub(super) remarks: Remarks,
+}
+
+/// The environment with the variables of `secrets.env_file`; the environment itself wins. Thunderdome's
+/// own files may name a file that is not there, which gives a remark.
 pub(super) fn with_secrets(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
-) -> Result<(BTreeMap<String, String>, Vec<String>), ConfigError> {
-    let mut all = env.clone();
+) -> Result<SuiteEnv, ConfigError> {
     let format = match path.extension() {
         Some("json") => Format::Json,
         _ => Format::Yaml,
@@ -218,15 +404,27 @@ pub(super) fn with_secrets(
     let root = std::fs::read_to_string(path)
         .ok()
         .and_then(|text| parse::parse(&text, format).ok());
-    let file = root
-        .as_ref()
-        .and_then(|root| root.get("secrets")?.get("env_file")?.as_str());
-    let Some(file) = file else {
-        return Ok((all, Vec::new()));
+    let mut all = SuiteEnv {
+        env: env.clone(),
+        secret_names: Vec::new(),
+        remarks: Remarks::default(),
     };
-    let file = path.parent().unwrap_or(Utf8Path::new("")).join(file);
-    let names = add_env_file(&mut all, &file)?;
-    Ok((all, names))
+    let Some(root) = root else {
+        return Ok(all);
+    };
+    let named = root.get("secrets").and_then(|it| it.get("env_file"));
+    let Some(named) = named.and_then(Node::as_str) else {
+        return Ok(all);
+    };
+    let file = path.parent().unwrap_or(Utf8Path::new("")).join(named);
+    if is_own_file(&root) && !file.exists() {
+        all.remarks.add(format!(
+            "`secrets.env_file` {named} does not exist: variables come from the environment alone"
+        ));
+        return Ok(all);
+    }
+    all.secret_names = add_env_file(&mut all.env, &file)?;
+    Ok(all)
 }
 
 /// Add the variables of a file to those that there are, which win. Gives their names.
@@ -286,7 +484,29 @@ fn unquoted(value: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::variables;
+    use super::*;
+
+    #[test]
+    fn unknown_keys_are_remarks_unless_they_look_misspelled_or_telling() {
+        let yaml = "{orchestrators: [{name: a, adapter: x, notes: y, modle: z, model: m}, {name: b, adaptor: x, notes: y}], tasks: [{id: T, repo: r, tag: v, tags: [x], time_limit_minute: 5}], proxy: {port: 1}, dashboard: {}}";
+        let mut root = crate::config::node_of(yaml);
+        let mut remarks = Remarks::default();
+        tolerate(&mut root, &["orchestrators", "tasks", "proxy"], &mut remarks);
+        assert_eq!(
+            remarks.lines(),
+            [
+                "the key `dashboard` is unknown and has no effect",
+                "the key `notes` of `orchestrators` is unknown and has no effect (a, b)",
+                "the key `tags` of `tasks` is unknown and has no effect (T)",
+                "the key `port` of `proxy` is unknown and has no effect",
+            ]
+        );
+        let left: serde_json::Value = root.read().unwrap();
+        assert_eq!(left["orchestrators"][0]["model"], "m");
+        assert_eq!(left["orchestrators"][0]["modle"], "z");
+        assert_eq!(left["orchestrators"][1]["adaptor"], "x");
+        assert_eq!(left["tasks"][0]["time_limit_minute"], 5);
+    }
 
     #[test]
     fn a_file_of_secrets_has_a_name_and_a_value_on_each_line() {

@@ -25,7 +25,7 @@ pub(crate) use verifier::{copy_without_ignored, make_executable};
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -231,6 +231,8 @@ pub struct Desk<'a> {
     pub judges: Option<&'a Models>,
     /// Where answers are kept from run to run.
     pub cache: &'a Utf8Path,
+    /// What was kept there before this is not used; all of it is when `None`.
+    pub kept_since: Option<SystemTime>,
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's place among all, as a path: judges' calls are recorded below it.

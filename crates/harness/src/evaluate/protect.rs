@@ -30,7 +30,7 @@ const TESTS: [&str; 34] = [
     "**/noxfile.py",
     "**/jest.config.*",
     "**/jest.setup.*",
-    "**/vitest.config.*",
+    "**/*vitest.config.*",
     "**/vitest.workspace.*",
     "**/vitest.setup.*",
     "**/.mocharc*",

@@ -1,6 +1,6 @@
 //! What was found out once and is kept by what was asked: asking the same again costs nothing.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -34,8 +34,13 @@ impl Slot {
         })
     }
 
-    /// What is kept there. What cannot be read is as good as nothing: it is asked again.
-    pub(super) fn get<T: DeserializeOwned>(&self) -> Option<T> {
+    /// What is kept there, unless it is older than `since`. What cannot be read is as good as nothing:
+    /// it is asked again.
+    pub(super) fn get<T: DeserializeOwned>(&self, since: Option<SystemTime>) -> Option<T> {
+        if let Some(since) = since {
+            let kept_at = fs::metadata(&self.path).and_then(|about| about.modified());
+            kept_at.ok().filter(|kept_at| *kept_at >= since)?;
+        }
         serde_json::from_slice(&fs::read(&self.path).ok()?).ok()
     }
 

@@ -4,7 +4,7 @@ use super::trials::Trials;
 
 /// The head of the table.
 const HEAD: &str =
-    "run,agent,task,category,trial,status,outcome,score,cost_usd,duration_ms,tokens,components\r\n";
+    "run,agent,task,category,trial,status,outcome,score,cost_usd,duration_ms,tokens,components,source\r\n";
 
 /// All trials, one line each.
 pub fn csv(trials: &Trials) -> String {
@@ -30,6 +30,7 @@ pub fn csv(trials: &Trials) -> String {
             number(trial.duration_ms.map(|it| it.to_string())),
             number(trial.tokens.map(|it| it.to_string())),
             quoted(&components.join(";")),
+            trial.source.as_str().to_owned(),
         ];
         text.push_str(&cells.join(","));
         text.push_str("\r\n");

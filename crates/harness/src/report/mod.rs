@@ -41,6 +41,6 @@ pub use results::{NoResults, results_markdown, results_text};
 pub use task::{Cell, TaskReport};
 pub use text::text;
 pub use trials::{
-    AgentRow, Component, RunRow, TaskRow, Trial, Trials, components_of, score_of, tame,
+    AgentRow, Component, RowSource, RunRow, TaskRow, Trial, Trials, components_of, score_of, tame,
 };
 pub use versus::Compared;

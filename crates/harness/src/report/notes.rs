@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{
     agent::{AgentReport, Role},
     model::Report,
-    trials::Trials,
+    trials::{RowSource, Trials},
 };
 use crate::stats::Variation;
 
@@ -20,9 +20,11 @@ pub(super) fn notes(trials: &Trials, report: &Report) -> Vec<String> {
     about_runs(report, &mut notes);
     about_exclusions(report, &mut notes);
     about_tasks(trials, report, &mut notes);
+    about_definitions(trials, &mut notes);
     about_agents(report, &mut notes);
     about_components(report, &mut notes);
     about_places(trials, &mut notes);
+    about_sources(trials, &mut notes);
     notes
 }
 
@@ -128,6 +130,19 @@ fn about_tasks(trials: &Trials, report: &Report, notes: &mut Vec<String>) {
     }
 }
 
+/// Settings of tasks that had no effect, such as parts of the score that are not computed.
+fn about_definitions(trials: &Trials, notes: &mut Vec<String>) {
+    let mut tasks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for task in &trials.tasks {
+        for note in &task.notes {
+            tasks.entry(note).or_default().push(&task.name);
+        }
+    }
+    for (note, names) in tasks {
+        notes.push(format!("{}: {note}.", some(names)));
+    }
+}
+
 fn about_agents(report: &Report, notes: &mut Vec<String>) {
     for agent in &report.agents {
         let mut mixed = |what: &str, seen: &[String]| {
@@ -191,6 +206,16 @@ fn about_components(report: &Report, notes: &mut Vec<String>) {
                 component.times, component.trials
             ));
         }
+    }
+}
+
+/// Rows that were not read from records of ours.
+fn about_sources(trials: &Trials, notes: &mut Vec<String>) {
+    let rows = trials.trials.iter();
+    let foreign = rows.filter(|it| it.source == RowSource::ThunderdomeMeta);
+    let count = foreign.count();
+    if count > 0 {
+        notes.push(format!("{count} trials were read from the meta.json files of Thunderdome: scores, cost and outcomes are theirs, a 0 of tokens or cost is unknown, and passed means that the agent completed and all tests passed."));
     }
 }
 

@@ -7,6 +7,7 @@ use fs_err as fs;
 
 use super::trials::{AgentRow, RunRow, TaskRow, Trial, Trials, place_of, tame};
 use crate::{
+    foreign::{self, ForeignMeta},
     in_order::in_order,
     platform,
     store::{self, RECORD_FILE, Record},
@@ -41,8 +42,12 @@ fn folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     if !found.is_empty() {
         return found.into_iter().map(|(_, folder)| folder).collect();
     }
+    let found = foreign::trial_folders(run);
+    if !found.is_empty() {
+        return found;
+    }
     // The folder of one trial is a small run.
-    let is_trial = run.join(RECORD_FILE).is_file();
+    let is_trial = run.join(RECORD_FILE).is_file() || foreign::is_trial(run);
     is_trial.then(|| run.to_owned()).into_iter().collect()
 }
 
@@ -68,7 +73,7 @@ impl Found {
         let below = folder.strip_prefix(run).unwrap_or(folder);
         let below = Utf8PathBuf::from(platform::slashed(below.as_str()).into_owned());
         let Ok(bytes) = fs::read(record_path(folder)) else {
-            return Found::Nothing;
+            return Found::look_at_foreign(folder, below);
         };
         let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
             return Found::Unreadable(below.into_string());
@@ -86,8 +91,33 @@ impl Found {
                 category: record.task.category.clone(),
                 hashes: tamed(Some(&record.task.config_hash)),
                 places: tamed(Some(&place_of(&record))),
+                notes: record.task.notes.iter().map(|note| tame(note)).collect(),
             },
             trial: Trial::of(&record, below),
+        }))
+    }
+
+    /// The folder of a trial without a record of ours.
+    fn look_at_foreign(folder: &Utf8Path, below: Utf8PathBuf) -> Found {
+        if !foreign::is_trial(folder) {
+            return Found::Nothing;
+        }
+        let Ok(meta) = ForeignMeta::read(folder) else {
+            return Found::Unreadable(below.into_string());
+        };
+        Found::Trial(Box::new(Seen {
+            agent: AgentRow {
+                name: tame(&meta.orchestrator),
+                kinds: vec!["adapter".to_owned()],
+                ..AgentRow::default()
+            },
+            task: TaskRow {
+                name: tame(&meta.task),
+                category: meta.category.clone(),
+                places: vec!["thunderdome".to_owned()],
+                ..TaskRow::default()
+            },
+            trial: Trial::of_foreign(&meta, below),
         }))
     }
 }
@@ -156,6 +186,7 @@ impl Collector {
         if let Some((number, row)) = self.tasks.get_mut(&seen.name) {
             add(&mut row.hashes, seen.hashes);
             add(&mut row.places, seen.places);
+            add(&mut row.notes, seen.notes);
             return *number;
         }
         let number = self.tasks.len();

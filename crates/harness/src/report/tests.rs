@@ -56,6 +56,7 @@ fn made_up(seen: &[Seen]) -> Trials {
                 String::new()
             },
             folder: format!("trials/{agent}/{task}/trial-{number}").into(),
+            source: RowSource::Record,
         })
         .collect();
     trials.sort_by_key(|it| (it.agent, it.task, it.run, it.trial));

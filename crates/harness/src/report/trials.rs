@@ -5,6 +5,7 @@ use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    foreign::ForeignMeta,
     outcome::Outcome,
     score::Score,
     store::{Record, SandboxRecord, TrialStatus, all_tokens},
@@ -71,6 +72,9 @@ pub struct TaskRow {
     pub hashes: Vec<String>,
     /// Where its trials executed.
     pub places: Vec<String>,
+    /// Settings of its definition that had no effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One trial.
@@ -106,6 +110,34 @@ pub struct Trial {
     pub message: String,
     /// Its folder, below that of its run.
     pub folder: Utf8PathBuf,
+    /// Where the row was read from.
+    #[serde(default, skip_serializing_if = "RowSource::is_record")]
+    pub source: RowSource,
+}
+
+/// Where a row was read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowSource {
+    /// A record of ours.
+    #[default]
+    Record,
+    /// The `meta.json` of a run of Thunderdome's.
+    ThunderdomeMeta,
+}
+
+impl RowSource {
+    fn is_record(&self) -> bool {
+        *self == RowSource::Record
+    }
+
+    /// The word used in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RowSource::Record => "record",
+            RowSource::ThunderdomeMeta => "thunderdome_meta",
+        }
+    }
 }
 
 /// A part of a score.
@@ -172,6 +204,33 @@ impl Trial {
             components: components_of(record),
             message: message(record),
             folder,
+            source: RowSource::Record,
+        }
+    }
+
+    /// The row of a `meta.json` that Thunderdome wrote, not yet numbered.
+    pub(crate) fn of_foreign(meta: &ForeignMeta, folder: Utf8PathBuf) -> Trial {
+        let component = |(name, value): (String, f64)| Component {
+            name: tame(&name),
+            value,
+        };
+        let message = tame(&meta.message());
+        Trial {
+            agent: 0,
+            task: 0,
+            run: 0,
+            trial: meta.trial,
+            status: meta.status(),
+            outcome: meta.outcome(),
+            score: meta.score(),
+            cost_usd: meta.cost_usd(),
+            duration_ms: meta.duration_ms(),
+            tokens: meta.tokens(),
+            is_lower_bound: false,
+            components: meta.components().into_iter().map(component).collect(),
+            message: message.chars().take(LONGEST_MESSAGE).collect(),
+            folder,
+            source: RowSource::ThunderdomeMeta,
         }
     }
 }

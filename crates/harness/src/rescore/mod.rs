@@ -1,9 +1,14 @@
 //! Judges the trials of a run again, from what is on record: the base, the patch and the task. No
 //! agent is run. What was said before stays in the record, beside what is said now.
 
+mod foreign;
 mod trial;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -39,6 +44,32 @@ pub struct Rescore<'a> {
     pub definitions: Definitions,
     /// How many trials at the same time.
     pub parallel: usize,
+    /// Whether judges are asked again instead of taking answers that were kept.
+    pub answers: Answers,
+    /// The suite that defines the tasks of runs that Thunderdome wrote.
+    pub suite_file: Option<&'a Utf8Path>,
+}
+
+/// Which answers of judges count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// Also those that were kept from earlier.
+    Kept,
+    /// New ones only.
+    New,
+}
+
+/// The clock of file systems may be behind by so much.
+const CLOCK_STEP: Duration = Duration::from_millis(20);
+
+impl Answers {
+    /// What was kept before this does not count.
+    fn since(self) -> Option<SystemTime> {
+        match self {
+            Answers::Kept => None,
+            Answers::New => SystemTime::now().checked_sub(CLOCK_STEP),
+        }
+    }
 }
 
 /// Which verdicts are made again.
@@ -160,6 +191,8 @@ struct Court<'a> {
     judges: Option<Models>,
     /// Where their answers are kept.
     cache: Utf8PathBuf,
+    /// Answers that were kept there before this do not count.
+    kept_since: Option<SystemTime>,
     run_id: String,
     cancel: &'a CancellationToken,
 }
@@ -179,6 +212,9 @@ impl Rescore<'_> {
         run: &Utf8Path,
         cancel: &CancellationToken,
     ) -> Result<RescoreSummary, RescoreError> {
+        if crate::foreign::is_run(run) {
+            return self.run_foreign(run, cancel).await;
+        }
         let run_dir = open(run)?;
         let folders = folders(&run_dir.path);
         let records: Vec<(Utf8PathBuf, Record)> = folders
@@ -196,21 +232,7 @@ impl Rescore<'_> {
         } else {
             None
         };
-        let models = Models::start(&tasks.execution, &self.host.env)?;
-        let direct = match &models {
-            Some(models) => Some(models.for_judges()),
-            None if tasks.ask_models() => Some(Models::start_for_judges(&self.host.env)?),
-            None => None,
-        };
-        let court = Court {
-            tasks,
-            docker,
-            models,
-            judges: direct,
-            cache: cache(&run_dir.path),
-            run_id: run_dir.id.clone(),
-            cancel,
-        };
+        let court = self.court(tasks, docker, &run_dir.path, cancel)?;
         let judged = stream::iter(records)
             .map(|(folder, record)| Box::pin(self.judge(folder, record, &court)))
             .buffer_unordered(self.parallel.max(1))
@@ -219,9 +241,35 @@ impl Rescore<'_> {
         if let Some(sandbox) = &court.docker {
             sandbox.close().await;
         }
-        let summary = summary(&run_dir, judged)?;
+        let summary = summary(&run_dir.path, judged)?;
         rewrite_summary(&run_dir.path)?;
         Ok(summary)
+    }
+
+    /// What the trials of a run in this folder are judged by.
+    fn court<'c>(
+        &self,
+        tasks: Tasks,
+        docker: Option<Sandbox>,
+        run: &Utf8Path,
+        cancel: &'c CancellationToken,
+    ) -> Result<Court<'c>, RescoreError> {
+        let models = Models::start(&tasks.execution, &self.host.env)?;
+        let judges = match &models {
+            Some(models) => Some(models.for_judges()),
+            None if tasks.ask_models() => Some(Models::start_for_judges(&self.host.env)?),
+            None => None,
+        };
+        Ok(Court {
+            tasks,
+            docker,
+            models,
+            judges,
+            cache: cache(run),
+            kept_since: self.answers.since(),
+            run_id: run.file_name().unwrap_or_default().to_owned(),
+            cancel,
+        })
     }
 
     /// The tasks of a run: of the suite as it was kept or as it is, or of their own files.
@@ -325,7 +373,7 @@ fn read_record(folder: &Utf8Path) -> Option<Record> {
 }
 
 fn summary(
-    run_dir: &RunDir,
+    run: &Utf8Path,
     judged: Vec<Result<Done, StoreError>>,
 ) -> Result<RescoreSummary, RescoreError> {
     let mut trials = Vec::new();
@@ -352,8 +400,8 @@ fn summary(
         TrialStatus::Passed
     };
     Ok(RescoreSummary {
-        run_id: run_dir.id.clone(),
-        run_dir: run_dir.path.clone(),
+        run_id: run.file_name().unwrap_or_default().to_owned(),
+        run_dir: run.to_owned(),
         status,
         trials,
         not_judged,

@@ -27,11 +27,24 @@ struct Kept<'a> {
 }
 
 /// A trial's work, made again.
-struct Remade {
-    workspace: Workspace,
-    change: Change,
-    room: Room,
-    workdir: Utf8PathBuf,
+pub(super) struct Remade {
+    pub(super) workspace: Workspace,
+    pub(super) change: Change,
+    pub(super) room: Room,
+    pub(super) workdir: Utf8PathBuf,
+}
+
+/// A trial whose work is judged again.
+pub(super) struct Subject<'a> {
+    pub(super) agent: &'a str,
+    pub(super) trial: u32,
+    pub(super) task: &'a Task,
+    pub(super) artifacts: &'a Utf8Path,
+    /// How often it was judged before.
+    pub(super) judged: usize,
+    /// The verdicts that may stay.
+    pub(super) verdicts: &'a [Verdict],
+    pub(super) sandbox: &'a Sandbox,
 }
 
 impl Rescore<'_> {
@@ -123,15 +136,39 @@ impl Rescore<'_> {
             artifacts: &artifacts,
         };
         let remade = self.remake(&trial, sandbox, &area).await?;
-        let evidence = format!("{EVIDENCE}-{}", record.history.len() + 2);
+        let subject = Subject {
+            agent: &record.agent.name,
+            trial: record.trial,
+            task,
+            artifacts: &artifacts,
+            judged: record.history.len() + 1,
+            verdicts: &record.verdicts,
+            sandbox,
+        };
+        self.judged(&subject, remade, &area, court).await
+    }
+
+    /// The verdicts on a trial's work.
+    pub(super) async fn judged(
+        &self,
+        subject: &Subject<'_>,
+        remade: Remade,
+        area: &Area,
+        court: &Court<'_>,
+    ) -> Result<Vec<Verdict>, String> {
+        let task = subject.task;
+        let evidence = match subject.judged {
+            0 => EVIDENCE.to_owned(),
+            before => format!("{EVIDENCE}-{}", before + 1),
+        };
         let judging = Judging {
             workspace: &remade.workspace,
             change: &remade.change,
             reference: task.reference.as_ref(),
-            artifacts: &artifacts,
+            artifacts: subject.artifacts,
             evidence: &evidence,
             scratch: &area.scratch,
-            sandbox,
+            sandbox: subject.sandbox,
             room: &remade.room,
             workdir: &remade.workdir,
             environment: task.environment(),
@@ -141,14 +178,15 @@ impl Rescore<'_> {
                 models: court.models.as_ref(),
                 judges: court.judges.as_ref(),
                 cache: &court.cache,
+                kept_since: court.kept_since,
                 run_id: &court.run_id,
-                label: store::trial_path(&record.agent.name, &record.task.name, record.trial),
+                label: store::trial_path(subject.agent, &task.name, subject.trial),
             },
             cancel: court.cancel,
         };
         let mut verdicts = Vec::new();
         for (number, evaluator) in task.evaluators.iter().enumerate() {
-            let kept = record.verdicts.get(number).filter(|verdict| {
+            let kept = subject.verdicts.get(number).filter(|verdict| {
                 let is_sound = verdict.status != VerdictStatus::Error;
                 self.which == Which::Errors && is_sound && verdict.evaluator == evaluator.name
             });

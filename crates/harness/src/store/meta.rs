@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_part};
-use crate::{outcome::Outcome, usage::Usd};
+use crate::{outcome::Outcome, score::Score, usage::Usd};
 
 /// One trial.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -125,8 +125,13 @@ impl Meta {
 
 /// What each evaluator gave. A second one of the same name has its number behind it.
 fn scores(record: &Record) -> BTreeMap<String, Option<f64>> {
+    record.score.as_ref().map(meta_scores).unwrap_or_default()
+}
+
+/// The parts of a score by Thunderdome's words.
+pub(crate) fn meta_scores(score: &Score) -> BTreeMap<String, Option<f64>> {
     let mut all = BTreeMap::new();
-    let components = record.score.iter().flat_map(|score| &score.components);
+    let components = score.components.iter();
     for component in components.filter(|component| component.weight > 0.0) {
         let word = match component.evaluator.as_str() {
             "test_cmd" => "tests",

@@ -14,6 +14,7 @@ pub use event_log::{EventLog, EventWriter};
 pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use iteration::{CheckRecord, IterationReason, IterationRecord};
+pub(crate) use meta::meta_scores;
 pub use meta::{ExitReason, Meta};
 pub use place::Place;
 pub use record::{

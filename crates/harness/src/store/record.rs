@@ -214,6 +214,10 @@ pub struct TaskRecord {
     /// The SHA-256 of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_hash: Option<String>,
+    /// Settings of its definition that are accepted and have no effect here, such as parts of the
+    /// score that are not computed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// When an agent is ended; absent is never.

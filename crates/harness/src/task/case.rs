@@ -56,6 +56,7 @@ impl Task {
     /// The task of a test case with these evaluators.
     pub fn from_case(case: ResolvedCase, evaluators: Arc<[Evaluator]>) -> Task {
         Task {
+            notes: Vec::new(),
             aliases: case.repo.names(),
             name: case.name,
             description: case.description,

@@ -24,6 +24,7 @@ pub fn load(
         return Err(eval.source.error(faults));
     }
     Ok(Task {
+        notes: Vec::new(),
         name: eval.name,
         asks: Asks::Prompt(PromptSource::Text(eval.description.clone())),
         description: eval.description,

@@ -62,6 +62,7 @@ pub fn load(
     let description = about.as_ref().and_then(|task| task.description.clone());
     let hash = tree::hash(folder.as_std_path());
     Ok(Task {
+        notes: Vec::new(),
         name: name.clone(),
         description: description.unwrap_or_else(|| first_line(&instruction)),
         kind: TaskKind::Folder,

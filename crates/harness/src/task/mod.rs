@@ -42,6 +42,8 @@ pub struct Task {
     pub category: Option<String>,
     /// Other names that filters may use: the repo, its last part, the folder's name.
     pub aliases: Vec<String>,
+    /// What is accepted in its definition and has no effect here, for the record.
+    pub notes: Vec<String>,
     /// What the agent is asked.
     pub asks: Asks,
     /// The reference solution.

@@ -28,6 +28,54 @@ const COMMAND_TIMEOUT: Duration = Duration::from_mins(15);
 const WEIGHTS: (f64, f64) = (0.7, 0.3);
 /// What counts of a new project when nothing is said, as in Thunderdome.
 const GREEN_WEIGHTS: (f64, f64, f64) = (0.385, 0.308, 0.154);
+/// The tag of a new project's hidden tests when Thunderdome's file names none.
+const VALIDATION_TAG: &str = "v1-validation";
+/// The settings of the test runner that a new project's hidden tests may bring in Thunderdome.
+const HIDDEN_CONFIG: &str = "validation-vitest.config.ts";
+/// The time limits of Thunderdome for tasks without `time_limit_minutes`, in minutes, by a word of the
+/// category; the first that fits counts.
+const TIME_LIMITS: [(&str, f64); 2] = [("marathon", 60.0), ("complex", 30.0)];
+/// The time limit of all other categories.
+const TIME_LIMIT: f64 = 10.0;
+
+/// The keys of an entry.
+pub(crate) const KEYS: &[&str] = &[
+    "id",
+    "name",
+    "repo",
+    "tag",
+    "reference_tag",
+    "validation_tag",
+    "category",
+    "greenfield",
+    "validation_image",
+    "install_cmd",
+    "test_cmd",
+    "protect",
+    "build_cmd",
+    "lint_cmd",
+    "weights",
+    "green_weights",
+    "rubric",
+    "time_limit_minutes",
+    "tell_deadline",
+    // Tasks that do not come from a repo.
+    "testcase",
+    "folder",
+];
+
+/// What a task takes from the suite that names it.
+pub(crate) struct Surroundings<'a> {
+    /// The suite's file.
+    pub(crate) source: &'a Arc<Source>,
+    /// Its folder.
+    pub(crate) folder: &'a Utf8Path,
+    /// Whether the file is Thunderdome's, which leaves more to defaults and has settings that do
+    /// nothing.
+    pub(crate) is_thunderdome: bool,
+    /// The model that judges by a `rubric` which names none itself.
+    pub(crate) judge_model: Option<&'a str>,
+}
 
 /// A task of a repo, as written in a suite.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -68,11 +116,13 @@ pub(crate) struct RepoEntry {
     /// What counts how much in the score of a new project.
     green_weights: Option<GreenWeights>,
     /// Criteria that an agent or a model judges by: `config` of the evaluator `rubric`.
-    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    /// In Thunderdome's spelling a list of `{criterion, weight}`.
+    #[schemars(with = "Option<serde_json::Value>")]
     #[expect(dead_code, reason = "read from the tree, with its places")]
     rubric: Option<IgnoredAny>,
-    /// Time limit of the agent in minutes.
-    time_limit_minutes: f64,
+    /// Time limit of the agent in minutes. Only a file of Thunderdome's may leave it out; the category
+    /// decides then.
+    time_limit_minutes: Option<f64>,
     /// Whether the prompt says when the time is over.
     tell_deadline: Option<bool>,
     /// The commits before `tag` that agents see. Default: none.
@@ -101,46 +151,88 @@ struct GreenWeights {
     agent_tests: Option<f64>,
     /// `lint_cmd` and `build_cmd` together.
     build_lint: Option<f64>,
-    /// Not measured: 0, or left out.
+    /// Not measured: the other parts share its weight.
     code_metrics: Option<f64>,
+    /// `rubric`; it is no part of the score when this is left out.
+    rubric: Option<f64>,
 }
 
-/// Read one entry of `tasks`; `folder` is the suite's.
-pub(crate) fn read(
-    entry: &Node,
-    source: &Arc<Source>,
-    folder: &Utf8Path,
-) -> Result<Task, Vec<Fault>> {
-    let mut faults = Vec::new();
-    let written = match entry.read::<RepoEntry>() {
-        Ok(written) => written,
-        Err(fault) => {
-            faults.push(fault);
-            return Err(faults);
+impl RepoEntry {
+    fn is_green(&self) -> bool {
+        self.greenfield == Some(true)
+    }
+
+    /// How much the rubric counts.
+    fn rubric_weight(&self) -> Option<f64> {
+        if self.is_green() {
+            self.green_weights.and_then(|it| it.rubric)
+        } else {
+            self.weights.and_then(|it| it.rubric)
         }
-    };
+    }
+
+    /// The time limit in minutes, where one is given or Thunderdome has one.
+    fn time_limit(&self, is_thunderdome: bool) -> Option<f64> {
+        let default = || {
+            let category = self.category.as_deref().unwrap_or_default();
+            let found = TIME_LIMITS.iter().find(|(word, _)| category.contains(word));
+            found.map_or(TIME_LIMIT, |(_, minutes)| *minutes)
+        };
+        self.time_limit_minutes
+            .or_else(|| is_thunderdome.then(default))
+    }
+}
+
+/// Read one entry of `tasks`.
+pub(crate) fn read(entry: &Node, suite: &Surroundings<'_>) -> Result<Task, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut written = entry.read::<RepoEntry>().map_err(|fault| vec![fault])?;
+    if suite.is_thunderdome && written.is_green() {
+        let tag = written.validation_tag.get_or_insert_default();
+        if tag.is_empty() {
+            VALIDATION_TAG.clone_into(tag);
+        }
+    }
+    let mut notes = Vec::new();
     check(&written, entry, &mut faults);
-    let rubric = rubric(&written, entry, source, folder).map_err(|fault| faults.push(fault));
-    let repo = Repo::parse(&written.repo, folder).map_err(|problem| {
+    check_weights(&written, entry, &mut faults);
+    check_idle(&written, entry, suite, (&mut faults, &mut notes));
+    let rubric = rubric(&written, entry, suite, &mut notes).map_err(|fault| faults.push(fault));
+    let repo = Repo::parse(&written.repo, suite.folder).map_err(|problem| {
         faults.push(entry.fault("repo", format!("`repo` cannot be used: {problem}")));
     });
     let protect = Protect::read(entry, written.protect.as_deref(), Protect::tests());
     let protect = protect.map_err(|fault| faults.push(fault));
-    let limit = Duration::try_from_secs_f64(written.time_limit_minutes * 60.0);
-    let limit = limit.ok().filter(|limit| !limit.is_zero());
-    if limit.is_none() {
-        let message = "`time_limit_minutes` is a number above 0";
-        faults.push(entry.fault("time_limit_minutes", message));
-    }
-    match (repo, rubric, protect) {
-        (Ok(repo), Ok(rubric), Ok(protect)) if faults.is_empty() => {
-            let mut evaluators = evaluators(&written, protect);
+    let limit = limit(&written, entry, suite).map_err(|fault| faults.push(fault));
+    match (repo, rubric, protect, limit) {
+        (Ok(repo), Ok(rubric), Ok(protect), Ok(limit)) if faults.is_empty() => {
+            let mut evaluators = evaluators(&written, protect, suite.is_thunderdome);
             evaluators.extend(rubric);
-            let mut task = task(written, repo, limit, source, folder);
+            let mut task = task(written, repo, limit, suite);
             task.evaluators = evaluators.into();
+            task.notes = notes;
             Ok(task)
         }
         _ => Err(faults),
+    }
+}
+
+/// How long the agent may take.
+fn limit(
+    written: &RepoEntry,
+    entry: &Node,
+    suite: &Surroundings<'_>,
+) -> Result<Option<Duration>, Fault> {
+    let Some(minutes) = written.time_limit(suite.is_thunderdome) else {
+        return Err(Fault::new(entry.span, "missing key `time_limit_minutes`"));
+    };
+    let limit = Duration::try_from_secs_f64(minutes * 60.0);
+    match limit.ok().filter(|limit| !limit.is_zero()) {
+        Some(limit) => Ok(Some(limit)),
+        None => {
+            let message = "`time_limit_minutes` is a number above 0";
+            Err(entry.fault("time_limit_minutes", message))
+        }
     }
 }
 
@@ -148,33 +240,65 @@ pub(crate) fn read(
 fn rubric(
     written: &RepoEntry,
     entry: &Node,
-    source: &Arc<Source>,
-    folder: &Utf8Path,
+    suite: &Surroundings<'_>,
+    notes: &mut Vec<String>,
 ) -> Result<Option<Evaluator>, Fault> {
-    let weight = written.weights.and_then(|it| it.rubric);
-    let Some(node) = entry.get("rubric") else {
-        if weight.is_some_and(|weight| weight != 0.0) {
-            let message = "`rubric` of `weights` has no effect without a `rubric`";
-            return Err(entry.fault("weights", message));
-        }
-        return Ok(None);
+    let weight = written.rubric_weight();
+    let key = if written.is_green() {
+        "green_weights"
+    } else {
+        "weights"
     };
-    let config = match &node.value {
+    let is_counted = weight.is_some_and(|weight| weight != 0.0);
+    let is_empty = |node: &Node| node.value == Value::List(Vec::new());
+    let Some(node) = entry.get("rubric").filter(|node| !is_empty(node)) else {
+        let message = format!("`rubric` of `{key}` has no effect without a `rubric`");
+        return match (is_counted, suite.is_thunderdome) {
+            (false, _) => Ok(None),
+            (true, false) => Err(entry.fault(key, message)),
+            (true, true) => {
+                notes.push(format!("{message}: the other parts share its weight"));
+                Ok(None)
+            }
+        };
+    };
+    let mut config = match &node.value {
         Value::List(_) => Node {
             span: node.span,
             value: Value::Map(vec![(node.span, "criteria".to_owned(), node.clone())]),
         },
         _ => node.clone(),
     };
+    let mut judges = ["agent", "type", "model"].into_iter();
+    let has_judge = judges.any(|key| config.get(key).is_some());
+    if let (false, Some(model), Value::Map(entries)) =
+        (has_judge, suite.judge_model, &mut config.value)
+    {
+        let model = Node {
+            span: node.span,
+            value: Value::String(model.to_owned()),
+        };
+        entries.push((node.span, "model".to_owned(), model));
+    } else if suite.is_thunderdome && !has_judge {
+        let share = if is_counted {
+            ", and the other parts of the score share its weight"
+        } else {
+            ""
+        };
+        notes.push(format!(
+            "`rubric` is not judged: set `proxy.judge_model`{share}"
+        ));
+        return Ok(None);
+    }
     let spec = EvaluatorSpec {
         name: "rubric".to_owned(),
         description: None,
-        weight: Some((weight.unwrap_or(0.0), entry.span_of("weights"))),
+        weight: Some((weight.unwrap_or(0.0), entry.span_of(key))),
         config,
         span: entry.key_span_of("rubric"),
-        source: Arc::clone(source),
+        source: Arc::clone(suite.source),
     };
-    Evaluator::configure(&spec, folder).map(Some)
+    Evaluator::configure(&spec, suite.folder).map(Some)
 }
 
 fn check(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
@@ -198,29 +322,52 @@ fn check(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
             faults.push(entry.fault(key, format!("`{key}` is empty")));
         }
     }
-    check_weights(written, entry, faults);
+    if written.is_green() && written.validation_tag.is_none() {
+        let message = "a new project needs hidden tests: `validation_tag`";
+        faults.push(entry.fault("greenfield", message));
+    }
 }
 
-/// Weights are numbers from 0 on, of what there is.
-fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
-    let is_green = written.greenfield == Some(true);
-    let mut refuse = |key: &str, message: &str| faults.push(entry.fault(key, message));
-    if is_green && written.validation_tag.is_none() {
-        refuse(
-            "greenfield",
-            "a new project needs hidden tests: `validation_tag`",
-        );
-    }
-    match (is_green, written.weights, written.green_weights) {
-        (true, Some(_), _) => refuse("weights", "`greenfield` goes by `green_weights`"),
-        (false, _, Some(_)) => {
-            refuse(
-                "green_weights",
-                "`green_weights` has no effect without `greenfield`",
-            );
+/// Weights of what is not there. Thunderdome takes them without a word, so that they are remarks in its
+/// files and errors in ours.
+fn check_idle(
+    written: &RepoEntry,
+    entry: &Node,
+    suite: &Surroundings<'_>,
+    (faults, notes): (&mut Vec<Fault>, &mut Vec<String>),
+) {
+    let mut idle = |key: &str, message: &str| {
+        if suite.is_thunderdome {
+            notes.push(message.to_owned());
+        } else {
+            faults.push(entry.fault(key, message));
         }
+    };
+    match (written.is_green(), written.weights, written.green_weights) {
+        (true, Some(_), _) => idle("weights", "`weights` has no effect with `greenfield`, which goes by `green_weights`"),
+        (false, _, Some(_)) => idle(
+            "green_weights",
+            "`green_weights` has no effect without `greenfield`",
+        ),
         _ => {}
     }
+    let asked = written.weights.and_then(|it| it.static_analysis);
+    let is_static = written.lint_cmd.is_some() || written.build_cmd.is_some();
+    if asked.is_some_and(|it| it > 0.0) && !is_static {
+        let message = "`static_analysis` has no effect without `lint_cmd` or `build_cmd`";
+        idle("weights", message);
+    }
+    let metrics = written.green_weights.and_then(|it| it.code_metrics);
+    if metrics.is_some_and(|it| it != 0.0) {
+        notes.push(
+            "`code_metrics` is not computed: the other parts of the score share its weight"
+                .to_owned(),
+        );
+    }
+}
+
+/// Weights are numbers from 0 on.
+fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
     let weights = written.weights;
     let green = written.green_weights;
     let numbers = [
@@ -230,24 +377,13 @@ fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
         ("green_weights", green.and_then(|it| it.hidden_tests)),
         ("green_weights", green.and_then(|it| it.agent_tests)),
         ("green_weights", green.and_then(|it| it.build_lint)),
+        ("green_weights", green.and_then(|it| it.code_metrics)),
+        ("green_weights", green.and_then(|it| it.rubric)),
     ];
     for (key, number) in numbers {
         if number.is_some_and(|number| !(number.is_finite() && number >= 0.0)) {
-            refuse(key, "a weight is a number from 0 on");
+            faults.push(entry.fault(key, "a weight is a number from 0 on"));
         }
-    }
-    let metrics = green.and_then(|it| it.code_metrics);
-    if metrics.is_some_and(|it| it != 0.0) {
-        refuse(
-            "green_weights",
-            "`code_metrics` is not measured: what it is made of is written down nowhere; leave it out or set it to 0",
-        );
-    }
-    let is_static = written.lint_cmd.is_some() || written.build_cmd.is_some();
-    let asked = weights.and_then(|it| it.static_analysis);
-    if asked.is_some_and(|it| it > 0.0) && !is_static {
-        let message = "`static_analysis` has no effect without `lint_cmd` or `build_cmd`";
-        refuse("weights", message);
     }
 }
 
@@ -255,13 +391,18 @@ fn task(
     written: RepoEntry,
     repo: Repo,
     limit: Option<Duration>,
-    source: &Arc<Source>,
-    folder: &Utf8Path,
+    suite: &Surroundings<'_>,
 ) -> Task {
     let aliases = repo.names();
     let last = aliases.last().cloned().unwrap_or_default();
-    let ids = [written.id.clone(), written.name.clone()];
-    let name = ids.iter().flatten().next().cloned().unwrap_or(last);
+    let ids = [
+        written.id.clone(),
+        written.name.clone(),
+        Some(written.repo.clone()),
+    ];
+    // Thunderdome's results go by the repo, whatever the task is called in the file.
+    let own = ids[..2].iter().flatten().next().cloned();
+    let name = own.filter(|_| !suite.is_thunderdome).unwrap_or(last);
     let install = written.install_cmd.map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
@@ -270,6 +411,7 @@ fn task(
         description: format!("{repo} at {}", written.tag),
         name,
         kind: TaskKind::Repo,
+        notes: Vec::new(),
         category: written.category,
         aliases: aliases
             .into_iter()
@@ -294,20 +436,33 @@ fn task(
         evaluators: Arc::default(),
         hooks: Hooks::default(),
         run_folder: RunFolder::default(),
-        folder: folder.to_owned(),
-        config_hash: source.hash(),
-        source: Arc::clone(source),
+        folder: suite.folder.to_owned(),
+        config_hash: suite.source.hash(),
+        source: Arc::clone(suite.source),
     }
 }
 
+/// The command that runs the hidden tests: that of the task, unless they bring settings of their own as
+/// Thunderdome's new projects do. An agent cannot bring them, for they are protected.
+fn hidden_line(written: &RepoEntry, is_thunderdome: bool) -> String {
+    let line = &written.test_cmd;
+    if !(is_thunderdome && written.is_green() && written.protect.is_none()) {
+        return line.clone();
+    }
+    format!(
+        "if test -f {HIDDEN_CONFIG}; then npx vitest run --config {HIDDEN_CONFIG}; else\n{line}\nfi"
+    )
+}
+
 /// The build, the linter and the tests, each in a clean copy of its own.
-fn evaluators(written: &RepoEntry, protect: Protect) -> Vec<Evaluator> {
+fn evaluators(written: &RepoEntry, protect: Protect, is_thunderdome: bool) -> Vec<Evaluator> {
     let install = written.install_cmd.clone().map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
     });
-    let is_green = written.greenfield == Some(true);
+    let is_green = written.is_green();
     let worth = Worth::of(written);
+    let hidden_line = hidden_line(written, is_thunderdome);
     let plain = |line, weight| RepoCommand {
         line,
         timeout: COMMAND_TIMEOUT,
@@ -345,6 +500,7 @@ fn evaluators(written: &RepoEntry, protect: Protect) -> Vec<Evaluator> {
         all.push(Evaluator::of_repo_command("agent_tests", &own));
     }
     let hidden = RepoCommand {
+        line: &hidden_line,
         hidden_tests: written.validation_tag.as_deref(),
         ..tests(worth.tests, JudgesBy::Tests(protect))
     };
@@ -365,7 +521,7 @@ impl Worth {
     fn of(written: &RepoEntry) -> Worth {
         let lines = [&written.build_cmd, &written.lint_cmd];
         let shares = lines.iter().filter(|line| line.is_some()).count().max(1) as f64;
-        if written.greenfield == Some(true) {
+        if written.is_green() {
             let (hidden, own, analysis) = GREEN_WEIGHTS;
             let given = written.green_weights;
             let given = |read: fn(&GreenWeights) -> Option<f64>| given.as_ref().and_then(read);

@@ -88,6 +88,7 @@ impl Trial<'_> {
             models: self.context.models,
             judges: self.context.judges,
             cache: self.context.cache,
+            kept_since: None,
             run_id: self.context.run_id,
             label: store::trial_path(&plan.name, &plan.task.name, plan.number),
         }

@@ -554,6 +554,7 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
             commit: None,
             tree: None,
             prompt_hash: None,
+            notes: plan.task.notes.clone(),
         },
         started_at: Timestamp::now().to_string(),
         completed_at: None,

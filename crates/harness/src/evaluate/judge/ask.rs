@@ -146,6 +146,7 @@ impl Question<'_> {
 
     fn task(&self, judge: &AgentJudge, copy: &Utf8Path) -> Task {
         Task {
+            notes: Vec::new(),
             name: "judge".to_owned(),
             description: "judge the work of an agent".to_owned(),
             kind: TaskKind::Testcase,

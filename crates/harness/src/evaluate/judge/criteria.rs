@@ -28,7 +28,8 @@ pub(super) struct Criterion {
 struct Written {
     /// What it is called, in a list.
     id: Option<String>,
-    /// What should hold.
+    /// What should hold; `criterion` in Thunderdome's spelling.
+    #[serde(alias = "criterion")]
     description: String,
     /// How much it counts. Default 1.
     weight: Option<f64>,
@@ -188,6 +189,14 @@ mod tests {
         assert_eq!(ids(map).unwrap(), ["a", "b"]);
         let list = "assertions: [It works, {id: tested, description: It is tested}]";
         assert_eq!(ids(list).unwrap(), ["criterion-1", "tested"]);
+    }
+
+    #[test]
+    fn criteria_in_thunderdomes_spelling_have_their_weights() {
+        let yaml = "criteria: [{criterion: It works, weight: 3}, {criterion: It is short}]";
+        let read = read(&node_of(yaml)).unwrap();
+        let told: Vec<_> = read.iter().map(|it| (it.text.as_str(), it.weight)).collect();
+        assert_eq!(told, [("It works", 3.0), ("It is short", 1.0)]);
     }
 
     #[test]

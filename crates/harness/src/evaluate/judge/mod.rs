@@ -212,7 +212,7 @@ impl Bench<'_> {
             diff: &work.diff,
         };
         let criteria = &self.settings.criteria;
-        if let Some(kept) = slot.get::<Kept>()
+        if let Some(kept) = slot.get::<Kept>(self.judging.desk.kept_since)
             && kept.answer.check(criteria, &subject).await.is_ok()
         {
             self.spent.kept += 1;

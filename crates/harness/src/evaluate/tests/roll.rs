@@ -50,7 +50,7 @@ impl Examiner<'_> {
         let key = hex(&Sha256::digest(key.as_bytes()));
         let slot = Slot::claim(&desk.cache.join("roll"), &key).await;
         let slot = slot.map_err(|error| format!("the cache of test names: {error}"))?;
-        if let Some(roll) = slot.get() {
+        if let Some(roll) = slot.get(desk.kept_since) {
             return Ok(roll);
         }
         let attempt = self.attempt_elsewhere("-base", base).await?;

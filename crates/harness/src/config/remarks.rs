@@ -1,0 +1,69 @@
+//! Remarks about a file that is accepted although parts of it have no effect here. The same remark
+//! about several tasks or agents is one line.
+
+/// Names beyond these are counted only.
+const MOST_NAMES: usize = 4;
+
+/// Remarks, in the order in which they came up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Remarks {
+    entries: Vec<(String, Vec<String>)>,
+}
+
+impl Remarks {
+    /// Remark on the file as a whole.
+    pub(super) fn add(&mut self, text: impl Into<String>) {
+        self.entry(text.into());
+    }
+
+    /// Remark on one of its tasks or agents.
+    pub(super) fn add_about(&mut self, text: impl Into<String>, name: &str) {
+        let names = self.entry(text.into());
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+
+    fn entry(&mut self, text: String) -> &mut Vec<String> {
+        let known = self.entries.iter().position(|(known, _)| *known == text);
+        let at = known.unwrap_or_else(|| {
+            self.entries.push((text, Vec::new()));
+            self.entries.len() - 1
+        });
+        &mut self.entries[at].1
+    }
+
+    /// One line for each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |(text, names): &(String, Vec<String>)| match names.as_slice() {
+            [] => text.clone(),
+            names => format!("{text} ({})", some(names)),
+        };
+        self.entries.iter().map(line).collect()
+    }
+}
+
+/// The first few of these names, and how many more there are.
+fn some(names: &[String]) -> String {
+    let shown = &names[..names.len().min(MOST_NAMES)];
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_remark_is_one_line_with_the_names() {
+        let mut remarks = Remarks::default();
+        remarks.add("whole");
+        for name in ["a", "b", "c", "a", "d", "e"] {
+            remarks.add_about("part", name);
+        }
+        remarks.add("whole");
+        assert_eq!(remarks.lines(), ["whole", "part (a, b, c, d and 1 more)"]);
+    }
+}

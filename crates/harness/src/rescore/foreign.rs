@@ -1,0 +1,298 @@
+//! Judges the trials of a run that Thunderdome wrote again: `diff.patch` on the tag of the task, as the
+//! suite defines it now. The scores in `meta.json` are replaced; what was there before stays in it.
+
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Court, Done, NotJudged, Rescore, RescoreError, RescoreSummary, Rescored, Standing, Tasks, Which,
+    summary,
+    trial::{Remade, Subject},
+};
+use crate::{
+    area::Area,
+    config::{ResolvedSuite, SandboxKind, load_suite},
+    evaluate::Verdict,
+    foreign::{self, ForeignMeta, PATCH_FILE},
+    sandbox::{Room, RoomSpec, Sandbox},
+    score::Score,
+    source::Source,
+    store::{self, META_FILE, StoreError, meta_scores},
+    task::{Checkout, Files, Task},
+    trial,
+    workspace::{Base, Workspace},
+};
+
+/// Where the workspace of a repo's task is seen in containers.
+const WORKSPACE: &str = "/workspace";
+
+/// A trial that Thunderdome ran.
+struct ForeignTrial {
+    folder: Utf8PathBuf,
+    meta: ForeignMeta,
+}
+
+impl Rescore<'_> {
+    /// Judge the trials of a run that Thunderdome wrote again. The file of each trial is replaced whole or
+    /// not at all.
+    pub(super) async fn run_foreign(
+        &self,
+        run: &Utf8Path,
+        cancel: &CancellationToken,
+    ) -> Result<RescoreSummary, RescoreError> {
+        let suite = match self.suite_file {
+            None => None,
+            Some(file) => {
+                let suite = load_suite(file, &self.host.env, self.settings);
+                Some(suite.map_err(RescoreError::Config)?)
+            }
+        };
+        let docker = match &suite {
+            Some(suite) if suite.execution.sandbox == SandboxKind::Docker => {
+                Some(Sandbox::open(&suite.execution, self.host, run).await?)
+            }
+            _ => None,
+        };
+        let tasks = Tasks::of(suite.as_ref());
+        let court = self.court(tasks, docker, run, cancel)?;
+        let folders = foreign::trial_folders(run);
+        let judged = stream::iter(folders)
+            .map(|folder| Box::pin(self.judge_foreign(folder, suite.as_ref(), &court)))
+            .buffer_unordered(self.parallel.max(1))
+            .collect::<Vec<_>>()
+            .await;
+        if let Some(sandbox) = &court.docker {
+            sandbox.close().await;
+        }
+        summary(run, judged)
+    }
+
+    async fn judge_foreign(
+        &self,
+        folder: Utf8PathBuf,
+        suite: Option<&ResolvedSuite>,
+        court: &Court<'_>,
+    ) -> Result<Done, StoreError> {
+        let read = ForeignMeta::read(&folder);
+        let (meta, problem) = match read {
+            Ok(meta) => (meta, None),
+            Err(problem) => (ForeignMeta::default(), Some(problem)),
+        };
+        if self.which == Which::Errors && problem.is_none() && meta.validation_errors.is_empty() {
+            return Ok(Done::LeftAlone);
+        }
+        let trial = ForeignTrial { folder, meta };
+        let verdicts = match problem {
+            Some(problem) => Err(format!("its meta.json cannot be read: {problem}")),
+            None => self.foreign_verdicts(&trial, suite, court).await,
+        };
+        let (task, verdicts) = match verdicts {
+            Ok(_) if court.cancel.is_cancelled() => {
+                return Ok(trial.not_judged("it was interrupted".to_owned()));
+            }
+            Ok(judged) => judged,
+            Err(reason) => return Ok(trial.not_judged(reason)),
+        };
+        let (before, outcome) = (trial.standing(), trial.meta.outcome());
+        let status = trial::status(outcome, &verdicts, false);
+        let score = Score::of(outcome, status, &verdicts);
+        trial.write(&task, status, score.as_ref())?;
+        let score = score.map(|score| score.value);
+        Ok(Done::Judged(Box::new(Rescored {
+            agent: trial.meta.orchestrator.clone(),
+            task: trial.meta.task.clone(),
+            trial: trial.meta.trial,
+            before,
+            after: Standing { status, score },
+        })))
+    }
+
+    /// The verdicts on a trial's work, or why there are none.
+    async fn foreign_verdicts(
+        &self,
+        trial: &ForeignTrial,
+        suite: Option<&ResolvedSuite>,
+        court: &Court<'_>,
+    ) -> Result<(Arc<Task>, Vec<Verdict>), String> {
+        let (suite, task) = trial.task(suite)?;
+        let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
+        let artifacts = trial.folder.join("artifacts");
+        let sandbox = court.docker.as_ref().unwrap_or(&Sandbox::Local);
+        let room = trial.room(suite, &task, sandbox).await?;
+        let remade = self.remake_foreign(trial, &task, room, &area).await?;
+        let subject = Subject {
+            agent: &trial.meta.orchestrator,
+            trial: trial.meta.trial,
+            task: &task,
+            artifacts: &artifacts,
+            judged: trial.meta.history.len(),
+            verdicts: &[],
+            sandbox,
+        };
+        let verdicts = self.judged(&subject, remade, &area, court).await?;
+        Ok((task, verdicts))
+    }
+
+    /// The agent's work: its patch on the tag of the task.
+    async fn remake_foreign(
+        &self,
+        trial: &ForeignTrial,
+        task: &Task,
+        room: Room,
+        area: &Area,
+    ) -> Result<Remade, String> {
+        let Files::Repo(Checkout { repo, branch, .. }) = &task.files else {
+            return Err("its task does not come from a repo".to_owned());
+        };
+        let tag = branch.as_deref().unwrap_or("HEAD");
+        let private = area.path.join("private");
+        let path = area.path.join("src-modified");
+        let made = async {
+            fs_err::create_dir_all(&private)?;
+            let source = Source::open(repo, branch.as_deref(), self.host, &private).await?;
+            let base = Arc::new(Base::make(source, self.host, &private).await?);
+            Workspace::create(&base, self.host, &path, &private).await
+        };
+        let mut workspace = made
+            .await
+            .map_err(|error| format!("{tag} of {repo} cannot be checked out: {error}"))?;
+        let patch = trial.folder.join(PATCH_FILE);
+        let change = workspace.redo(None, &patch).await.map_err(|error| {
+            format!("{PATCH_FILE} cannot be applied to {tag} of {repo}: {error}")
+        })?;
+        let workdir = match &room {
+            Room::Local => path,
+            Room::Docker(_) => WORKSPACE.into(),
+        };
+        Ok(Remade {
+            workspace,
+            change,
+            room,
+            workdir,
+        })
+    }
+}
+
+impl Tasks {
+    fn of(suite: Option<&ResolvedSuite>) -> Tasks {
+        let mut tasks = Tasks::default();
+        if let Some(suite) = suite {
+            tasks.execution = suite.execution.clone();
+            for task in &suite.tasks {
+                tasks.by_name.insert(task.name.clone(), Ok(Arc::clone(task)));
+            }
+        }
+        tasks
+    }
+}
+
+impl ForeignTrial {
+    fn standing(&self) -> Standing {
+        Standing {
+            status: self.meta.status(),
+            score: self.meta.score(),
+        }
+    }
+
+    fn not_judged(&self, reason: String) -> Done {
+        let mut names = self.folder.iter().rev().skip(1);
+        let (task, agent) = (names.next(), names.next());
+        let or = |name: &str, other: Option<&str>| match name {
+            "" => other.unwrap_or_default().to_owned(),
+            name => name.to_owned(),
+        };
+        Done::NotJudged(NotJudged {
+            agent: or(&self.meta.orchestrator, agent),
+            task: or(&self.meta.task, task),
+            trial: self.meta.trial,
+            reason,
+        })
+    }
+
+    /// The task of a trial that can be judged.
+    fn task<'s>(
+        &self,
+        suite: Option<&'s ResolvedSuite>,
+    ) -> Result<(&'s ResolvedSuite, Arc<Task>), String> {
+        if let Some(failure) = self.meta.failure() {
+            return Err(format!("the trial says nothing of the agent: {failure}"));
+        }
+        if !self.folder.join(PATCH_FILE).is_file() {
+            return Err(format!("there is no {PATCH_FILE} of the agent's change"));
+        }
+        let Some(suite) = suite else {
+            let hint = "name the thunderdome.yaml with --config";
+            return Err(format!("the file that defines its task is not known: {hint}"));
+        };
+        let name = &self.meta.task;
+        match suite.tasks.iter().find(|task| task.is_called(name)) {
+            Some(task) => Ok((suite, Arc::clone(task))),
+            None => Err(format!("{} has no task `{name}`", suite.source.path())),
+        }
+    }
+
+    /// Where its work is judged: a container of the image that judges or of the orchestrator's, or this
+    /// machine.
+    async fn room(
+        &self,
+        suite: &ResolvedSuite,
+        task: &Task,
+        sandbox: &Sandbox,
+    ) -> Result<Room, String> {
+        let Sandbox::Docker(docker) = sandbox else {
+            return Ok(Room::Local);
+        };
+        let named = suite.agents.iter();
+        let agent = named.filter(|agent| agent.name == self.meta.orchestrator);
+        let own = agent.filter_map(|agent| agent.spec.config.get("image")?.as_str());
+        let judges = task.evaluators.iter().filter_map(|one| one.image());
+        let image = judges.chain(own).next();
+        let image = image.or(suite.execution.image.as_deref()).ok_or_else(|| {
+            let name = &self.meta.orchestrator;
+            format!("there is no image to judge in: the task has no `validation_image`, and the suite no orchestrator `{name}`")
+        })?;
+        let text = |error: crate::sandbox::docker::EngineError| error.to_string();
+        let image = docker.image(image).await.map_err(text)?;
+        let room = docker.room(RoomSpec::plain(image)).await.map_err(text)?;
+        Ok(Room::Docker(Box::new(room)))
+    }
+
+    /// Replace the scores; all else stays as it is, and what they were goes to `history`.
+    fn write(
+        &self,
+        task: &Task,
+        status: store::TrialStatus,
+        score: Option<&Score>,
+    ) -> Result<(), StoreError> {
+        let path = self.folder.join(META_FILE);
+        let failed = |source| StoreError {
+            path: path.clone(),
+            source,
+        };
+        let bytes = fs_err::read(&path).map_err(failed)?;
+        let mut meta: Value =
+            serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
+        let history = json!({
+            "replaced_at": jiff::Timestamp::now().to_string(),
+            "scores": meta["scores"], "composite_score": meta["composite_score"],
+            "status": meta["status"], "validation_errors": meta["validation_errors"],
+        });
+        let mut all = self.meta.history.clone();
+        all.push(history);
+        meta["scores"] = json!(score.map(meta_scores).unwrap_or_default());
+        meta["composite_score"] = json!(score.map(|score| score.value));
+        meta["status"] = json!(status);
+        meta["judged_by"] = json!({
+            "proctor": env!("CARGO_PKG_VERSION"), "file": task.config_file(), "sha256": task.config_hash,
+        });
+        meta["history"] = json!(all);
+        if let Some(entries) = meta.as_object_mut() {
+            entries.remove("validation_errors");
+        }
+        store::write_json(&path, &meta)
+    }
+}
