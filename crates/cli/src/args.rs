@@ -25,6 +25,9 @@ pub use reports::{
     after_help = "Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing to judge · 130 interrupted"
 )]
 pub struct Args {
+    /// The suite or test case; may also stand after the command
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<Utf8PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -41,7 +44,7 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Write a test case to start from
     Init(InitArgs),
-    /// List the agents and evaluators that there are, or the runs on record
+    /// List the agents and tasks of a suite, the kinds of agents and evaluators, or the runs on record
     List(ListArgs),
     /// Tell what is installed, which version, and whether it is logged in
     Doctor(DoctorArgs),
@@ -78,18 +81,41 @@ pub enum Command {
     /// Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
     SdkServer(SdkServerArgs),
     /// Print a completion script for a shell
+    #[command(alias = "completion")]
     Completions(CompletionsArgs),
+}
+
+impl Command {
+    /// Hand a `--config` that stood before the command to the command; gives it back when the command
+    /// has no use for it.
+    pub fn take_config(&mut self, file: Utf8PathBuf) -> Result<(), Utf8PathBuf> {
+        match self {
+            Command::Run(args) => args.config.insert(0, file),
+            Command::Validate(args) => args.cases.config.insert(0, file),
+            Command::List(args) if args.config.is_none() => args.config = Some(file),
+            Command::Report(args) if args.config.is_none() => args.config = Some(file),
+            Command::Rescore(args) if args.config.is_none() => args.config = Some(file),
+            _ => return Err(file),
+        }
+        Ok(())
+    }
 }
 
 /// `proctor rescore`.
 #[derive(Debug, Parser)]
 pub struct RescoreArgs {
-    /// Runs: their folders, ids, or `results/latest`
-    #[arg(value_name = "RUN", required = true)]
+    /// Runs: their folders, ids, or `results/latest`; all runs on record when left out
+    #[arg(value_name = "RUN")]
     pub runs: Vec<Utf8PathBuf>,
+    /// The suite: where runs are looked for, and the tasks of runs that Thunderdome wrote
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<Utf8PathBuf>,
     /// Only verdicts of evaluators that broke; the others stay
     #[arg(long)]
     pub errors_only: bool,
+    /// Ask judges again instead of taking the answers that were kept
+    #[arg(long, conflicts_with = "errors_only")]
+    pub full: bool,
     /// Judge by tasks and evaluators as their files say now
     #[arg(long)]
     pub current: bool,
@@ -107,7 +133,7 @@ pub struct RescoreArgs {
     override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>\n       proctor run [OPTIONS] [SUITE]"
 )]
 pub struct RunArgs {
-    /// Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` when left out
+    /// Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` or `thunderdome.yaml` when left out
     #[arg(value_name = "PATH")]
     pub paths: Vec<Utf8PathBuf>,
     /// A test case or suite; the same as PATH
@@ -119,6 +145,9 @@ pub struct RunArgs {
     /// Remove the workspaces of finished trials; the artifacts stay
     #[arg(long)]
     pub delete_workspace: bool,
+    /// Accepted for Thunderdome's sake, without effect
+    #[arg(long, hide = true)]
+    pub cleanup_aggressive: bool,
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
@@ -244,7 +273,7 @@ pub enum Progress {
 /// `proctor validate`.
 #[derive(Debug, Parser)]
 #[command(
-    override_usage = "proctor validate [-v] <PATH>...\n       proctor validate [-v] -c <FILE>"
+    override_usage = "proctor validate [-v] <PATH>...\n       proctor validate [-v] -c <FILE>\n       proctor validate [-v]"
 )]
 pub struct ValidateArgs {
     #[command(flatten)]
@@ -257,8 +286,9 @@ pub struct ValidateArgs {
 /// Which test cases.
 #[derive(Debug, Parser)]
 pub struct Cases {
-    /// Test cases (YAML or JSON), task folders, folders of either, or suites
-    #[arg(value_name = "PATH", required_unless_present = "config")]
+    /// Test cases (YAML or JSON), task folders, folders of either, or suites; `proctor.yaml` or
+    /// `thunderdome.yaml` when left out
+    #[arg(value_name = "PATH")]
     pub paths: Vec<Utf8PathBuf>,
     /// A test case; the same as PATH
     #[arg(short, long, value_name = "FILE")]
@@ -282,6 +312,9 @@ pub struct ListArgs {
     /// What to list.
     #[command(subcommand)]
     pub what: Option<ListCommand>,
+    /// The suite; `proctor.yaml` or `thunderdome.yaml` when left out
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<Utf8PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -65,8 +65,25 @@ pub enum CliError {
         folder: Utf8PathBuf,
     },
     /// No path was given and there is no suite here.
-    #[error("there is nothing to run: no path was given, and there is no proctor.yaml here")]
+    #[error(
+        "there is nothing to run: no path was given, and there is neither a proctor.yaml nor a thunderdome.yaml here"
+    )]
     NothingToRun,
+    /// A suite was named twice, or for a command that reads none.
+    #[error("--config before the command has no effect here")]
+    IdleConfig,
+    /// A run was given where a suite belongs.
+    #[error("{folder} holds the results of a run, not tasks")]
+    ResultsOfARun {
+        /// The folder.
+        folder: Utf8PathBuf,
+    },
+    /// Some of several runs could not be judged again; each was told.
+    #[error("{count} of the runs could not be judged again")]
+    NotRescored {
+        /// How many.
+        count: usize,
+    },
     /// An option of suites was given without one.
     #[error(
         "--agent, --task, --category, --trials, --parallel, --sandbox, --network, --seed, --retry-infra, --resume, --on-interrupt and --dry-run need a suite"
@@ -238,8 +255,10 @@ impl CliError {
             CliError::Exists { .. } => Some("use --force to write over it".to_owned()),
             CliError::NoSession { known, .. } => Some(format!("use one of: {}", known.join(", "))),
             CliError::NothingToRun => {
-                Some("name a test case, or write one with `proctor init`".to_owned())
+                Some("name a test case or a suite (`--config FILE`), or write one with `proctor init`".to_owned())
             }
+            CliError::IdleConfig => Some("run, validate, list, report and rescore take it, once".to_owned()),
+            CliError::ResultsOfARun { .. } => Some("`rescore` judges it again, `report` shows it".to_owned()),
             CliError::NotASuite => Some("a suite is a file with `agents` and `tasks`; a folder of tasks is one too".to_owned()),
             CliError::NoMatch(error) => Some(format!("there are: {}", error.known.join(", "))),
             CliError::Rescore(RescoreError::Running { .. })
@@ -287,6 +306,7 @@ impl CliError {
             | CliError::Check(_)
             | CliError::Config(_)
             | CliError::Io(_)
+            | CliError::NotRescored { .. }
             | CliError::NotAnArgument { .. }
             | CliError::Prices(_)
             | CliError::Gateway(_)

@@ -40,3 +40,10 @@ pub fn host() -> std::io::Result<Host> {
         env,
     })
 }
+
+/// Whether we were started by the name of Thunderdome, whose files then come first.
+pub fn is_thunderdome() -> bool {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&name).file_stem();
+    name.is_some_and(|name| name == "thunderdome")
+}

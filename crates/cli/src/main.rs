@@ -12,7 +12,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use proctor_harness::sandbox::docker;
 
-use crate::args::{Args, Command, ImageCommand, LogCommand, TaskCommand};
+use crate::{
+    args::{Args, Command, ImageCommand, LogCommand, TaskCommand},
+    error::CliError,
+};
 
 fn main() -> ExitCode {
     // Started again by ourselves to watch over an agent: nothing else may happen first.
@@ -25,7 +28,13 @@ fn main() -> ExitCode {
         let ports: Vec<u16> = args.filter_map(|port| port.parse::<u16>().ok()).collect();
         return docker::carry(&ports);
     }
-    let done = match Args::parse().command {
+    let Args {
+        config,
+        mut command,
+    } = Args::parse();
+    let unused = config.and_then(|file| command.take_config(file).err());
+    let done = match command {
+        _ if unused.is_some() => Err(CliError::IdleConfig),
         Command::Run(args) => commands::run::run(&args),
         Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),

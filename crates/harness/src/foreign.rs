@@ -127,10 +127,12 @@ impl ForeignMeta {
 
     /// The scores that it is made of.
     pub(crate) fn components(&self) -> Vec<(String, f64)> {
+        let mut parts = ["hidden_tests", "agent_tests"].into_iter();
+        let is_new = self.greenfield || parts.any(|part| self.scores.contains_key(part));
         let number = |(name, value): (&String, &Value)| {
             let value = value.as_f64().filter(|value| value.is_finite())?;
-            // A new project has no tests of its own before the agent: the 0 is none.
-            let is_idle = self.greenfield && name == "tests" && value == 0.0;
+            // Nothing of a new project is judged by the name `tests`: the 0 is none.
+            let is_idle = is_new && name == "tests" && value == 0.0;
             (!is_idle).then(|| (name.clone(), value))
         };
         self.scores.iter().filter_map(number).collect()
@@ -252,9 +254,21 @@ mod tests {
     #[test]
     fn exit_reasons_are_outcomes_and_harness_failures_no_score() {
         for (more, outcome, status) in [
-            (json!({"exit_reason": "gave_up"}), Outcome::GaveUp, TrialStatus::Failed),
-            (json!({"exit_reason": "timeout"}), Outcome::Timeout, TrialStatus::Failed),
-            (json!({"exit_reason": "crashed"}), Outcome::AgentError, TrialStatus::Failed),
+            (
+                json!({"exit_reason": "gave_up"}),
+                Outcome::GaveUp,
+                TrialStatus::Failed,
+            ),
+            (
+                json!({"exit_reason": "timeout"}),
+                Outcome::Timeout,
+                TrialStatus::Failed,
+            ),
+            (
+                json!({"exit_reason": "crashed"}),
+                Outcome::AgentError,
+                TrialStatus::Failed,
+            ),
             (
                 json!({"exit_reason": "completed", "budget_exceeded": true}),
                 Outcome::BudgetExceeded,

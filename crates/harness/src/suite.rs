@@ -366,7 +366,11 @@ impl SuiteRun<'_> {
         };
         store::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
         if let Some(log_dir) = &self.execution.log_dir {
-            let paths = self.plan.trials.iter().map(|plan| TrialKey::of(plan).path());
+            let paths = self
+                .plan
+                .trials
+                .iter()
+                .map(|plan| TrialKey::of(plan).path());
             let trials = run_dir.path.join("trials");
             models::copy_calls(&trials, &log_dir.join(&run_dir.id), paths)?;
         }

@@ -13,6 +13,9 @@ pub struct ReportArgs {
     /// Runs: folders, or ids; the newest one when left out
     #[arg(value_name = "RUN")]
     pub runs: Vec<Utf8PathBuf>,
+    /// The suite whose results are meant when no run is named
+    #[arg(short, long, value_name = "FILE", conflicts_with = "from")]
+    pub config: Option<Utf8PathBuf>,
     /// Report one results.json instead, as a table, Markdown (the default) or JSON
     #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     pub from: Option<Utf8PathBuf>,

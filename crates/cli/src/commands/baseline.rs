@@ -49,7 +49,7 @@ fn save(
 ) -> Result<Exit, CliError> {
     // A bad name is told before anything is read.
     Baseline::path(&place.folder, name)?;
-    let runs = super::named_runs(runs, &place.host)?;
+    let runs = super::named_runs(runs, None, &place.host)?;
     let baseline = Baseline::new(name, report::read(&runs)?);
     let trials = baseline.trials.trials.len();
     let path = baseline.save(&place.folder, overwrite)?;

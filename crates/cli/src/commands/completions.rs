@@ -5,12 +5,17 @@ use clap::CommandFactory;
 use crate::{
     args::{Args, CompletionsArgs},
     error::{CliError, Exit},
-    ui,
+    host, ui,
 };
 
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "proctor", &mut script);
+    let name = if host::is_thunderdome() {
+        "thunderdome"
+    } else {
+        "proctor"
+    };
+    clap_complete::generate(args.shell, &mut Args::command(), name, &mut script);
     ui::print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Success)
 }

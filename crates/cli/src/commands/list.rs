@@ -1,14 +1,17 @@
 //! `proctor list`.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
 use camino::Utf8Path;
 use proctor_harness::{
     agents::ADAPTERS,
+    config::{AgentType, Node, ResolvedSuite, SuiteAgent, load_suite},
     evaluate::EVALUATORS,
+    host::Host,
     runs::{self, RunListing},
+    task::Task,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     args::{ListArgs, ListCommand, ListRunsArgs},
@@ -18,8 +21,127 @@ use crate::{
 
 pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
     match &args.what {
-        None => list_kinds(args),
+        None => list_all(args),
         Some(ListCommand::Runs(more)) => list_runs(more, args.json || more.json),
+    }
+}
+
+/// List the suite that is named or here, and the kinds of agents and evaluators. Thunderdome lists its
+/// file and nothing else.
+fn list_all(args: &ListArgs) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    let suite = suite(args, &host)?;
+    let is_thunderdome = host::is_thunderdome();
+    if is_thunderdome && suite.is_none() {
+        return Err(CliError::NothingToRun);
+    }
+    if args.json {
+        let mut listed = kinds_json();
+        if let Some(suite) = &suite {
+            listed["suite"] = suite_json(suite);
+        }
+        ui::print_json(&listed)?;
+        return Ok(Exit::Success);
+    }
+    if let Some(suite) = &suite {
+        ui::print(&suite_text(suite))?;
+    }
+    if !is_thunderdome {
+        ui::print(&kinds_text())?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The suite that is named, else the one that is here. Only a named one has to be in order.
+fn suite(args: &ListArgs, host: &Host) -> Result<Option<ResolvedSuite>, CliError> {
+    let settings = super::settings(host)?;
+    let is_named = args.config.is_some() || host::is_thunderdome();
+    let path = args.config.clone().or_else(|| super::default_suite(host));
+    let Some(path) = path else { return Ok(None) };
+    match load_suite(&path, &host.env, &settings) {
+        Ok(suite) => Ok(Some(suite)),
+        Err(errors) if is_named => Err(CliError::Config(errors)),
+        Err(_) => {
+            ui::note(&format!(
+                "note: {path} is not in order: `proctor validate` shows why"
+            ));
+            Ok(None)
+        }
+    }
+}
+
+/// An agent of a suite: its kind, or its script, and its image.
+fn described(agent: &SuiteAgent) -> (String, Option<String>) {
+    let text = |key: &str| agent.spec.config.get(key).and_then(Node::as_str);
+    let kind = match &agent.spec.kind {
+        AgentType::Named(kind) => kind.clone(),
+        AgentType::Auto => "auto".to_owned(),
+    };
+    let kind = text("adapter").map_or(kind, str::to_owned);
+    (kind, text("image").map(str::to_owned))
+}
+
+/// The names of a task that people use besides its own.
+fn other_names(task: &Task) -> Vec<&str> {
+    let aliases = task.aliases.iter().map(String::as_str);
+    let is_path = |name: &str| name.contains(['/', '\\']);
+    let mut names: Vec<&str> = aliases
+        .filter(|name| *name != task.name && !is_path(name))
+        .collect();
+    names.dedup();
+    names
+}
+
+fn suite_json(suite: &ResolvedSuite) -> Value {
+    let agent = |agent: &SuiteAgent| {
+        let (kind, image) = described(agent);
+        json!({ "name": agent.name, "kind": kind, "image": image })
+    };
+    let task = |task: &Arc<Task>| {
+        json!({
+            "name": task.name, "also": other_names(task), "category": task.category,
+            "description": task.description,
+        })
+    };
+    json!({
+        "file": suite.source.path(),
+        "agents": suite.agents.iter().map(agent).collect::<Vec<_>>(),
+        "tasks": suite.tasks.iter().map(task).collect::<Vec<_>>(),
+    })
+}
+
+fn suite_text(suite: &ResolvedSuite) -> String {
+    let title = if suite.is_thunderdome() {
+        "Orchestrators"
+    } else {
+        "Agents"
+    };
+    let path = suite.source.path();
+    let mut text = format!("{title} of {path}:\n");
+    let agents = suite.agents.iter().map(|agent| {
+        let (kind, image) = described(agent);
+        [agent.name.clone(), kind, image.unwrap_or_default()]
+    });
+    columns(&mut text, agents.collect());
+    let _ = writeln!(text, "Tasks of {path}:");
+    let tasks = suite.tasks.iter().map(|task| {
+        let category = task.category.clone().unwrap_or_default();
+        [task.name.clone(), category, other_names(task).join(", ")]
+    });
+    columns(&mut text, tasks.collect());
+    text
+}
+
+/// Rows in columns as wide as they have to be.
+fn columns(text: &mut String, rows: Vec<[String; 3]>) {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let (first, second) = (width(0), width(1));
+    for [one, two, three] in &rows {
+        let line = format!("  {one:<first$}  {two:<second$}  {three}");
+        let _ = writeln!(text, "{}", line.trim_end());
     }
 }
 
@@ -85,24 +207,28 @@ fn row(text: &mut String, run: &RunListing, cwd: &Utf8Path) {
     );
 }
 
-fn list_kinds(args: &ListArgs) -> Result<Exit, CliError> {
-    let agents: Vec<(&str, &str)> = ADAPTERS
-        .iter()
+fn kinds() -> Vec<(&'static str, &'static str)> {
+    let adapters = ADAPTERS.iter();
+    adapters
         .map(|adapter| (adapter.name(), adapter.summary()))
-        .collect();
-    if args.json {
-        let named = |(name, summary): &(&str, &str)| json!({ "name": name, "summary": summary });
-        ui::print_json(&json!({
-            "agents": agents.iter().map(named).collect::<Vec<_>>(),
-            "evaluators": EVALUATORS.iter().map(named).collect::<Vec<_>>(),
-        }))?;
-        return Ok(Exit::Success);
-    }
-    for (title, entries) in [("Agents", agents.as_slice()), ("Evaluators", &EVALUATORS)] {
-        ui::print(&format!("{title}:\n"))?;
+        .collect()
+}
+
+fn kinds_json() -> Value {
+    let named = |(name, summary): &(&str, &str)| json!({ "name": name, "summary": summary });
+    json!({
+        "agents": kinds().iter().map(named).collect::<Vec<_>>(),
+        "evaluators": EVALUATORS.iter().map(named).collect::<Vec<_>>(),
+    })
+}
+
+fn kinds_text() -> String {
+    let mut text = String::new();
+    for (title, entries) in [("Agents", kinds().as_slice()), ("Evaluators", &EVALUATORS)] {
+        let _ = writeln!(text, "{title}:");
         for (name, summary) in entries {
-            ui::print(&format!("  {name:<16}{summary}\n"))?;
+            let _ = writeln!(text, "  {name:<16}{summary}");
         }
     }
-    Ok(Exit::Success)
+    text
 }

@@ -32,14 +32,15 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::Settings,
+    config::{ResolvedSuite, Settings, results_dir_of},
+    foreign,
     host::Host,
     plan::TrialPlan,
     runs, store,
     task::{Task, find, harbor},
 };
 
-use crate::{args::ModelArgs, error::CliError};
+use crate::{args::ModelArgs, error::CliError, host, ui};
 
 /// The test cases that were named, loaded; all that is wrong with any of them is told at once.
 fn load<'a>(
@@ -118,6 +119,51 @@ fn settings(host: &Host) -> Result<Settings, CliError> {
         .map_err(|error| CliError::Config(vec![error]))
 }
 
+/// The suite of the working directory: that of the name that we were started by comes first.
+fn default_suite(host: &Host) -> Option<Utf8PathBuf> {
+    let mut names = ["proctor.yaml", "thunderdome.yaml"];
+    if host::is_thunderdome() {
+        names.reverse();
+    }
+    let found = names.into_iter().find(|name| host.cwd.join(name).is_file());
+    found.map(Utf8PathBuf::from)
+}
+
+/// Show what of a suite is accepted and has no effect, or less than it says.
+fn show_notes(suite: &ResolvedSuite) {
+    for note in &suite.notes {
+        ui::note(&format!("note: {}: {note}", suite.source.path()));
+    }
+}
+
+/// The folders of results that are meant: that of the suite, and the usual ones.
+fn results_places(host: &Host, suite: Option<&Utf8Path>) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let suite = suite
+        .map(Utf8Path::to_owned)
+        .or_else(|| default_suite(host));
+    let own = suite.and_then(|suite| results_dir_of(&host.cwd.join(suite)));
+    let mut places = Vec::from_iter(own);
+    for place in self::places(host)? {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    Ok(places)
+}
+
+/// The runs in these places, ours and those that Thunderdome wrote; the oldest first.
+fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
+    let in_place = |place: &Utf8PathBuf| [runs::find(place), foreign::runs(place)].concat();
+    let mut found: Vec<Utf8PathBuf> = places.iter().flat_map(in_place).collect();
+    let started = |run: &Utf8PathBuf| {
+        let name = run.file_name().unwrap_or_default();
+        runs::started_at(name).or_else(|| foreign::started_at(name))
+    };
+    found.sort_by_cached_key(|run| (started(run), run.clone()));
+    found.dedup();
+    found
+}
+
 /// The folders in which runs are looked for when none is named.
 fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let workspaces = settings(host)?
@@ -127,17 +173,19 @@ fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
 }
 
 /// The runs that were named; the newest one when none was.
-fn named_runs(named: &[Utf8PathBuf], host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+fn named_runs(
+    named: &[Utf8PathBuf],
+    suite: Option<&Utf8Path>,
+    host: &Host,
+) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let places = results_places(host, suite)?;
     if !named.is_empty() {
-        return named.iter().map(|run| find_run(run, host)).collect();
+        return named.iter().map(|run| run_in(run, &places, host)).collect();
     }
-    if let Ok(latest) = store::run_folder(&host.cwd.join("results/latest")) {
-        return Ok(vec![latest]);
-    }
-    let places = places(host)?;
-    let runs = places.iter().flat_map(|place| runs::find(place));
-    let started = |run: &Utf8PathBuf| run.file_name().and_then(runs::started_at);
-    let newest = runs.max_by_key(|run| (started(run), run.clone()));
+    let latest = places
+        .iter()
+        .find_map(|place| store::run_folder(&place.join("latest")).ok());
+    let newest = latest.or_else(|| all_runs(&places).pop());
     newest.map(|run| vec![run]).ok_or_else(|| CliError::NoRun {
         run: "latest".into(),
     })
@@ -145,16 +193,20 @@ fn named_runs(named: &[Utf8PathBuf], host: &Host) -> Result<Vec<Utf8PathBuf>, Cl
 
 /// The run of this folder, link or id.
 fn find_run(named: &Utf8Path, host: &Host) -> Result<Utf8PathBuf, CliError> {
+    run_in(named, &results_places(host, None)?, host)
+}
+
+/// The run of this folder or link, or of this id in these places.
+fn run_in(named: &Utf8Path, places: &[Utf8PathBuf], host: &Host) -> Result<Utf8PathBuf, CliError> {
     if let Ok(folder) = store::run_folder(&host.cwd.join(named)) {
         return Ok(folder);
     }
-    let places = places(host)?;
-    let mut runs = places.iter().flat_map(|place| runs::find(place));
     let is_meant = |run: &Utf8PathBuf| {
         let name = run.file_name().unwrap_or_default();
         !named.as_str().is_empty() && name.ends_with(named.as_str())
     };
-    runs.find(is_meant).ok_or_else(|| CliError::NoRun {
+    let found = all_runs(places).into_iter().find(is_meant);
+    found.ok_or_else(|| CliError::NoRun {
         run: named.to_owned(),
     })
 }

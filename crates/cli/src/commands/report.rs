@@ -27,7 +27,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     }
     let format = args.format.or_else(|| named_format(output));
     let format = format.unwrap_or(ReportFormat::Table);
-    let runs = super::named_runs(&args.runs, &host)?;
+    let runs = super::named_runs(&args.runs, args.config.as_deref(), &host)?;
     let trials = report::read(&runs)?;
     write_report(&trials, basis(&args.basis), format, output)?;
     Ok(Exit::Success)

@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 
-use proctor_harness::rescore::{Definitions, Rescore, RescoreSummary, Standing, Which};
+use camino::Utf8PathBuf;
+use proctor_harness::{
+    host::Host,
+    rescore::{Answers, Definitions, Rescore, RescoreSummary, Standing, Which},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::run::until_done;
@@ -15,8 +19,7 @@ use crate::{
 pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    let progress = ui::Progress::new(Progress::Quiet, &host);
-    let cancel = CancellationToken::new();
+    let suite = args.config.clone().or_else(|| super::default_suite(&host));
     let rescore = Rescore {
         host: &host,
         settings: &settings,
@@ -31,11 +34,30 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
             Definitions::Recorded
         },
         parallel: args.parallel.into(),
+        answers: if args.full {
+            Answers::New
+        } else {
+            Answers::Kept
+        },
+        suite_file: suite.as_deref(),
     };
+    let runs = runs(args, &host)?;
+    let progress = ui::Progress::new(Progress::Quiet, &host);
+    let cancel = CancellationToken::new();
     let mut summaries = Vec::new();
-    for named in &args.runs {
-        let run = super::find_run(named, &host)?;
-        let summary = until_done(rescore.run(&run, &cancel), &progress, &cancel)?;
+    let mut failed = 0;
+    for run in &runs {
+        let summary = match until_done(rescore.run(run, &cancel), &progress, &cancel) {
+            Ok(summary) => summary,
+            // One run that cannot be judged does not keep the others from it.
+            Err(error) if runs.len() > 1 => {
+                ui::note(&format!("{run} could not be judged again:"));
+                ui::error(&error);
+                failed += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if !args.json {
             ui::print(&shown(&summary))?;
         }
@@ -47,7 +69,30 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
     if args.json {
         ui::print_json(&summaries)?;
     }
-    Ok(worst(&summaries))
+    match failed {
+        0 => Ok(worst(&summaries)),
+        count => Err(CliError::NotRescored { count }),
+    }
+}
+
+/// The runs that were named; all on record when none was.
+fn runs(args: &RescoreArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let places = super::results_places(host, args.config.as_deref())?;
+    let named = args.runs.iter();
+    let named: Vec<Utf8PathBuf> = named
+        .map(|run| super::run_in(run, &places, host))
+        .collect::<Result<_, _>>()?;
+    let runs = if named.is_empty() {
+        super::all_runs(&places)
+    } else {
+        named
+    };
+    if runs.is_empty() {
+        return Err(CliError::NoRun {
+            run: places.first().cloned().unwrap_or_default(),
+        });
+    }
+    Ok(runs)
 }
 
 /// Something failed, else something could not be judged, else all passed.

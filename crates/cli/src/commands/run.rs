@@ -24,23 +24,22 @@ use crate::{
 /// Where runs go when nobody says where.
 pub(super) const DEFAULT_WORKSPACE_DIR: &str = ".proctor";
 
-/// The suite of a project.
-const DEFAULT_SUITE: &str = "proctor.yaml";
-
 pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
     let mut paths: Vec<Utf8PathBuf> = args.paths.iter().chain(&args.config).cloned().collect();
     if paths.is_empty() {
-        paths.push(DEFAULT_SUITE.into());
+        paths.push(super::default_suite(&host).ok_or(CliError::NothingToRun)?);
+    }
+    if args.cleanup_aggressive {
+        ui::note(
+            "note: --cleanup-aggressive has no effect: containers and networks are removed after each trial, and images are kept",
+        );
     }
     match paths.as_slice() {
         [path] if is_suite(&host.cwd.join(path)) => super::suite::run(path, args, &host, &settings),
         [path] if find::is_dataset(&host.cwd.join(path)) => {
             super::suite::run_folder(path, args, &host, &settings)
-        }
-        [path] if path == DEFAULT_SUITE && !host.cwd.join(path).exists() => {
-            Err(CliError::NothingToRun)
         }
         _ if args.suite != SuiteArgs::default() => Err(CliError::NotASuite),
         _ => run_cases(&paths, args, &host, &settings),

@@ -98,6 +98,7 @@ fn run_suite(
     if options.dry_run {
         return dry_run(&plan);
     }
+    super::show_notes(&suite);
     warn_of_secrets(&suite);
     let control = Arc::new(Control::default());
     let is_cluster = matches!(suite.execution.executor, Executor::Slurm(_));

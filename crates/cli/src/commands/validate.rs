@@ -1,8 +1,12 @@
 //! `proctor validate`.
 
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{GatewayOverrides, PromptSource, is_suite, load_suite},
+    config::{GatewayOverrides, PromptSource, Settings, is_suite, load_suite},
+    foreign,
+    host::Host,
     plan::{SuitePlan, TrialPlan},
+    runs, store,
     task::{Task, find},
 };
 
@@ -15,13 +19,20 @@ use crate::{
 pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    let paths = args.cases.paths.iter().chain(&args.cases.config);
+    let mut paths: Vec<Utf8PathBuf> = args.cases.paths.clone();
+    paths.extend(args.cases.config.iter().cloned());
+    if paths.is_empty() {
+        paths.push(super::default_suite(&host).ok_or(CliError::NothingToRun)?);
+    }
+    if let Some(folder) = paths.iter().find(|path| is_run(&host.cwd.join(path))) {
+        return Err(CliError::ResultsOfARun {
+            folder: folder.clone(),
+        });
+    }
+    let paths = paths.iter();
     let (suites, cases): (Vec<_>, Vec<_>) = paths.partition(|path| is_suite(&host.cwd.join(path)));
     for path in suites {
-        let mut suite = load_suite(path, &host.env, &settings).map_err(CliError::Config)?;
-        GatewayOverrides::default().apply(&mut suite.execution.gateway, &settings);
-        let plan = SuitePlan::make(&suite, &host, 0).map_err(CliError::Config)?;
-        ui::print(&format!("{path}: ok, {} trials\n", plan.trials.len()))?;
+        validate_suite(path, &host, &settings)?;
     }
     let (folders, cases): (Vec<_>, Vec<_>) = cases
         .into_iter()
@@ -38,6 +49,24 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// Whether a folder holds the results of a run.
+fn is_run(folder: &Utf8Path) -> bool {
+    let folder = store::run_folder(folder).unwrap_or_else(|_| folder.to_owned());
+    runs::is_run(&folder) || foreign::is_run(&folder)
+}
+
+/// Check a suite. Variables are needed by agents that run: here they are notes.
+fn validate_suite(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<(), CliError> {
+    let mut suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+    GatewayOverrides::default().apply(&mut suite.execution.gateway, settings);
+    let unset = suite.take_unset();
+    suite.notes.extend(unset);
+    super::show_notes(&suite);
+    let plan = SuitePlan::make(&suite, host, 0).map_err(CliError::Config)?;
+    ui::print(&format!("{path}: ok, {} trials\n", plan.trials.len()))?;
+    Ok(())
 }
 
 /// A task folder that is in order, and whether it needs a container.

@@ -41,5 +41,6 @@ mod scripts;
 mod suites;
 mod tasks;
 mod thunderdome;
+mod thunderdome_contract;
 mod verdicts;
 mod watching;

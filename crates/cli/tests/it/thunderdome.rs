@@ -317,14 +317,10 @@ fn what_is_not_there_yet_is_refused_by_name() {
     let image = json!([{"name": "one", "adapter": "./adapter.sh", "image": "alpine:3"}]);
     for (more, told) in [
         (
-            json!({"proxy": {"gateway": "litellm", "budget_per_trial_usd": 2}}),
-            "LiteLLM keeps no budgets without its database",
-        ),
-        (
             json!({"proxy": {"budget_per_trial_usd": "much"}}),
             "`budget_per_trial_usd`",
         ),
-        (json!({"proxy": {"log_dir": "x"}}), "`log_dir`"),
+        (json!({"proxy": {"log_dir": 1}}), "`log_dir`"),
         (
             json!({"network": {"allowlist": []}}),
             "`network` needs containers",
@@ -348,16 +344,16 @@ fn what_is_not_there_yet_is_refused_by_name() {
             "missing key `name`",
         ),
         (
-            task(&json!({"rubric": ["It is good"]})),
-            "nobody judges for `rubric`",
+            json!({"orchestrators": [{"name": "a", "adapter": "./adapter.sh", "model": "x"}]}),
+            "unknown key `model`",
         ),
         (
             task(&json!({"time_limit_minutes": 0})),
             "`time_limit_minutes`",
         ),
         (
-            task(&json!({"time_limit_minutes": null})),
-            "missing key `time_limit_minutes`",
+            task(&json!({"time_limit_minute": 5, "time_limit_minutes": null})),
+            "did you mean `time_limit_minutes`?",
         ),
         (task(&json!({"test_cmd": " "})), "`test_cmd` is empty"),
         (
@@ -382,44 +378,48 @@ fn what_is_not_there_yet_is_refused_by_name() {
     }
 }
 
+/// The same task in a suite of our own, where a setting without effect is an error.
 #[test]
 fn a_score_that_could_not_be_made_is_refused() {
     let context = context();
     repo(&context);
-    let task = |fields: &Value| json!({"tasks": [with(&task(), fields)]});
-    for (more, told) in [
-        (task(&json!({"lint_cmd": " "})), "`lint_cmd` is empty"),
+    for (fields, told) in [
+        (json!({"lint_cmd": " "}), "`lint_cmd` is empty"),
         (
-            task(&json!({"weights": {"rubric": 0.5}})),
+            json!({"weights": {"rubric": 0.5}}),
             "`rubric` of `weights` has no effect without a `rubric`",
         ),
         (
-            task(&json!({"weights": {"tests": -1}})),
+            json!({"rubric": ["It is good"]}),
+            "nobody judges for `rubric`",
+        ),
+        (
+            json!({"weights": {"tests": -1}}),
             "a weight is a number from 0 on",
         ),
         (
-            task(&json!({"weights": {"static_analysis": 1}})),
+            json!({"weights": {"static_analysis": 1}}),
             "`static_analysis` has no effect",
         ),
-        (task(&json!({"green_weights": {}})), "`green_weights`"),
+        (json!({"green_weights": {}}), "`green_weights`"),
         (
-            task(&json!({"greenfield": true, "green_weights": {"code_metrics": 1}})),
-            "`code_metrics` is not measured",
-        ),
-        (
-            task(&json!({"greenfield": true, "validation_tag": null})),
+            json!({"greenfield": true, "validation_tag": null}),
             "a new project needs hidden tests",
         ),
         (
-            task(&json!({"validation_image": "x"})),
-            "`validation_image`",
+            json!({"time_limit_minutes": null}),
+            "missing key `time_limit_minutes`",
         ),
+        (json!({"validation_image": "x"}), "`validation_image`"),
     ] {
-        let path = suite(&context, "exit 0\n", &more);
+        let tasks = json!([with(&task(), &fields)]);
+        let suite = json!({"agents": [{"type": "null"}], "tasks": tasks});
+        let path = context.root().join("proctor.yaml");
+        fs_err::write(&path, suite.to_string()).unwrap();
         let output = context.proctor(["validate", path.as_str()]).run();
         output.assert_code(2);
         assert!(output.stderr.contains(told), "{told}: {output}");
-        assert!(output.stderr.contains("thunderdome.yaml:"), "{output}");
+        assert!(output.stderr.contains("proctor.yaml:"), "{output}");
     }
 }
 

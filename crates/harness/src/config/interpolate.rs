@@ -267,7 +267,7 @@ fn lookup<'t>(written: &'t str, variables: &Variables<'t>) -> Result<(&'t str, &
             written: written.to_owned(),
             message: format!("`{name}` is not set"),
             hint: format!(
-                "set it in the environment or under `variables` in .youbencharc, give a default with `${{{name}:-…}}`, or write `$${{{name}}}` for the text itself"
+                "set it in the environment, in the file that `secrets.env_file` of a suite names or under `variables` in .youbencharc, give a default with `${{{name}:-…}}`, or write `$${{{name}}}` for the text itself"
             ),
             unset: Some(name.to_owned()),
         }),

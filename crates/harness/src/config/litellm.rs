@@ -85,7 +85,8 @@ fn check(settings: &LiteLlmSettings, node: &Node) -> Result<(), Fault> {
 }
 
 /// What to use instead.
-pub(super) const HINT: &str = "leave the script out, or use Proctor's own gateway (`kind: proctor`)";
+pub(super) const HINT: &str =
+    "leave the script out, or use Proctor's own gateway (`kind: proctor`)";
 
 impl GatewaySettings {
     /// Why these settings cannot be: LiteLLM with answers from elsewhere.

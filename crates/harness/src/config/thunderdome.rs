@@ -240,7 +240,10 @@ fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
 /// Read numbers and the like in the map `key` as the text that is written there, as Thunderdome does.
 /// A map that is left empty is no map.
 fn as_text(config: &mut Node, key: &str, source: &Source) {
-    if config.get(key).is_some_and(|node| node.value == Value::Null) {
+    if config
+        .get(key)
+        .is_some_and(|node| node.value == Value::Null)
+    {
         config.remove(key);
     }
     let Value::Map(entries) = &mut config.value else {
@@ -351,7 +354,8 @@ fn proxy(
                 remarks.add("`budget_per_trial_usd` has no effect with `gateway: none`: no gateway counts what trials spend");
             }
             ("log_dir", Some(_), _) if gateway == Some("none") => {
-                remarks.add("`log_dir` has no effect with `gateway: none`: no gateway sees the calls");
+                remarks
+                    .add("`log_dir` has no effect with `gateway: none`: no gateway sees the calls");
             }
             ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
                 execution.gateway.get_or_insert_default().budget_usd = Some(usd);
@@ -491,7 +495,11 @@ mod tests {
         let yaml = "{orchestrators: [{name: a, adapter: x, notes: y, modle: z, model: m}, {name: b, adaptor: x, notes: y}], tasks: [{id: T, repo: r, tag: v, tags: [x], time_limit_minute: 5}], proxy: {port: 1}, dashboard: {}}";
         let mut root = crate::config::node_of(yaml);
         let mut remarks = Remarks::default();
-        tolerate(&mut root, &["orchestrators", "tasks", "proxy"], &mut remarks);
+        tolerate(
+            &mut root,
+            &["orchestrators", "tasks", "proxy"],
+            &mut remarks,
+        );
         assert_eq!(
             remarks.lines(),
             [

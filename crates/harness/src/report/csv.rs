@@ -3,8 +3,7 @@
 use super::trials::Trials;
 
 /// The head of the table.
-const HEAD: &str =
-    "run,agent,task,category,trial,status,outcome,score,cost_usd,duration_ms,tokens,components,source\r\n";
+const HEAD: &str = "run,agent,task,category,trial,status,outcome,score,cost_usd,duration_ms,tokens,components,source\r\n";
 
 /// All trials, one line each.
 pub fn csv(trials: &Trials) -> String {

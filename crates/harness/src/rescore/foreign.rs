@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Court, Done, NotJudged, Rescore, RescoreError, RescoreSummary, Rescored, Standing, Tasks, Which,
-    summary,
+    Court, Done, NotJudged, Rescore, RescoreError, RescoreSummary, Rescored, Standing, Tasks,
+    Which, summary,
     trial::{Remade, Subject},
 };
 use crate::{
@@ -183,7 +183,9 @@ impl Tasks {
         if let Some(suite) = suite {
             tasks.execution = suite.execution.clone();
             for task in &suite.tasks {
-                tasks.by_name.insert(task.name.clone(), Ok(Arc::clone(task)));
+                tasks
+                    .by_name
+                    .insert(task.name.clone(), Ok(Arc::clone(task)));
             }
         }
         tasks
@@ -226,7 +228,9 @@ impl ForeignTrial {
         }
         let Some(suite) = suite else {
             let hint = "name the thunderdome.yaml with --config";
-            return Err(format!("the file that defines its task is not known: {hint}"));
+            return Err(format!(
+                "the file that defines its task is not known: {hint}"
+            ));
         };
         let name = &self.meta.task;
         match suite.tasks.iter().find(|task| task.is_called(name)) {

@@ -344,7 +344,10 @@ fn check_idle(
         }
     };
     match (written.is_green(), written.weights, written.green_weights) {
-        (true, Some(_), _) => idle("weights", "`weights` has no effect with `greenfield`, which goes by `green_weights`"),
+        (true, Some(_), _) => idle(
+            "weights",
+            "`weights` has no effect with `greenfield`, which goes by `green_weights`",
+        ),
         (false, _, Some(_)) => idle(
             "green_weights",
             "`green_weights` has no effect without `greenfield`",
@@ -387,12 +390,7 @@ fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
     }
 }
 
-fn task(
-    written: RepoEntry,
-    repo: Repo,
-    limit: Option<Duration>,
-    suite: &Surroundings<'_>,
-) -> Task {
+fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroundings<'_>) -> Task {
     let aliases = repo.names();
     let last = aliases.last().cloned().unwrap_or_default();
     let ids = [

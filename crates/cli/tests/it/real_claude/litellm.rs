@@ -112,58 +112,31 @@ fn a_litellm_that_runs_already_is_asked_with_its_own_key() {
     }
 }
 
-/// `proctor run --dry-run` of a suite with this text.
-fn dry_run(suite: &Value, args: &[&str]) -> String {
-    let ctx = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
-    let path = ctx.root().join("proctor.json");
-    fs_err::write(&path, suite.to_string()).unwrap();
-    let case = json!({
-        "name": "task", "description": "d", "repo": ctx.repo().path(),
-        "agent": {"type": "null", "config": {"prompt": "do it"}},
-        "evaluators": ["git-diff"],
-    });
-    fs_err::write(ctx.root().join("case.json"), case.to_string()).unwrap();
-    let args = ["run", path.as_str(), "--dry-run"]
-        .into_iter()
-        .chain(args.iter().copied());
-    let output = ctx.proctor(args).run();
-    output.assert_code(2);
-    output.stderr
+#[test]
+fn a_budget_holds_with_litellm_behind_the_gateway() {
+    let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
+    let Some(trial) = Trial::of(LATEST, script) else {
+        return;
+    };
+    let url = running_litellm(&trial.model.url());
+    let gateway = json!({"gateway": {"kind": "litellm", "url": url, "budget_calls": 1}});
+    let folder = run(&trial, &gateway, &[], 1);
+    let record = record(&folder);
+    expect(&record, "/outcome", "budget_exceeded");
+    expect(&record, "/gateway/calls", 1);
 }
 
 #[test]
-fn a_budget_with_litellm_is_refused_before_anything_runs() {
-    let suite = |more: Value| {
-        let mut suite = json!({
-            "agents": [{"type": "claude-code"}],
-            "tasks": [{"testcase": "case.json"}],
-        });
-        let members = suite.as_object_mut().unwrap();
-        members.extend(more.as_object().unwrap().clone());
-        suite
-    };
-    let why = "LiteLLM keeps no budgets without its database";
-    for key in [
-        "budget_usd",
-        "budget_tokens",
-        "budget_calls",
-        "run_budget_usd",
-    ] {
-        let gateway = json!({"gateway": {"kind": "litellm", key: 1}});
-        let told = dry_run(&suite(gateway), &[]);
-        assert!(told.contains(why), "{key}: {told}");
-    }
-    let told = dry_run(
-        &suite(json!({"proxy": {"gateway": "litellm", "budget_per_trial_usd": 2}})),
-        &[],
-    );
-    assert!(told.contains(why), "{told}");
-    let gateway = json!({"gateway": {"kind": "litellm"}});
-    let told = dry_run(&suite(gateway), &["--max-cost", "1"]);
-    assert!(told.contains(why), "{told}");
-    let told = dry_run(&suite(json!({"gateway": {"port": 4000}})), &[]);
-    assert!(
-        told.contains("does nothing without `kind: litellm`"),
-        "{told}"
-    );
+fn settings_of_litellm_without_it_are_refused() {
+    let ctx = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let suite = json!({
+        "agents": [{"type": "claude-code"}], "tasks": [{"testcase": "case.json"}],
+        "gateway": {"port": 4000},
+    });
+    let path = ctx.root().join("proctor.json");
+    fs_err::write(&path, suite.to_string()).unwrap();
+    let output = ctx.proctor(["validate", path.as_str()]).run();
+    output.assert_code(2);
+    let told = "does nothing without `kind: litellm`";
+    assert!(output.stderr.contains(told), "{output}");
 }

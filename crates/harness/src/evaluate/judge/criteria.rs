@@ -195,7 +195,10 @@ mod tests {
     fn criteria_in_thunderdomes_spelling_have_their_weights() {
         let yaml = "criteria: [{criterion: It works, weight: 3}, {criterion: It is short}]";
         let read = read(&node_of(yaml)).unwrap();
-        let told: Vec<_> = read.iter().map(|it| (it.text.as_str(), it.weight)).collect();
+        let told: Vec<_> = read
+            .iter()
+            .map(|it| (it.text.as_str(), it.weight))
+            .collect();
         assert_eq!(told, [("It works", 3.0), ("It is short", 1.0)]);
     }
 
