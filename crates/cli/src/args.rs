@@ -44,7 +44,7 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Write a test case to start from
     Init(InitArgs),
-    /// List the agents and tasks of a suite, the kinds of agents and evaluators, or the runs on record
+    /// List what a suite has, the kinds of agents and evaluators, or the runs on record
     List(ListArgs),
     /// Tell what is installed, which version, and whether it is logged in
     Doctor(DoctorArgs),

@@ -51,25 +51,36 @@ pub(crate) struct ForeignMeta {
 }
 
 impl ForeignMeta {
-    /// Read the `meta.json` of a trial's folder, which also says what the file leaves out.
+    /// Read the `meta.json` of a trial's folder; the path says what the file leaves out.
     pub(crate) fn read(folder: &Utf8Path) -> Result<ForeignMeta, String> {
         let bytes = fs::read(folder.join(META_FILE)).map_err(|error| error.to_string())?;
-        let mut meta: ForeignMeta =
+        let meta: ForeignMeta =
             serde_json::from_slice(&bytes).map_err(|error| format!("{META_FILE}: {error}"))?;
-        let mut names = folder.iter().rev();
-        let number = names.next().and_then(|name| name.strip_prefix("trial-"));
-        let (task, orchestrator) = (names.next(), names.next());
-        if meta.trial == 0 {
-            meta.trial = number.and_then(|number| number.parse().ok()).unwrap_or(1);
+        let named = ForeignMeta::named_by(folder);
+        let or = |own: String, other: String| if own.is_empty() { other } else { own };
+        Ok(ForeignMeta {
+            orchestrator: or(meta.orchestrator, named.orchestrator),
+            task: or(meta.task, named.task),
+            trial: if meta.trial == 0 {
+                named.trial
+            } else {
+                meta.trial
+            },
+            ..meta
+        })
+    }
+
+    /// What the path of a trial's folder says: `<orchestrator>/<task>/trial-N`.
+    pub(crate) fn named_by(folder: &Utf8Path) -> ForeignMeta {
+        let mut names = folder.iter().rev().map(str::to_owned);
+        let number = names.next().unwrap_or_default();
+        let number = number.strip_prefix("trial-");
+        ForeignMeta {
+            trial: number.and_then(|number| number.parse().ok()).unwrap_or(1),
+            task: names.next().unwrap_or_default(),
+            orchestrator: names.next().unwrap_or_default(),
+            ..ForeignMeta::default()
         }
-        if meta.task.is_empty() {
-            task.unwrap_or_default().clone_into(&mut meta.task);
-        }
-        if meta.orchestrator.is_empty() {
-            let name = orchestrator.unwrap_or_default();
-            name.clone_into(&mut meta.orchestrator);
-        }
-        Ok(meta)
     }
 
     /// What became of the trial.

@@ -22,14 +22,14 @@ fn help_tells_what_there_is() {
     assert_snapshot!(printed(&["--help"]), @"
     Run coding agents on tasks, watch them, and judge what they did
 
-    Usage: proctor <COMMAND>
+    Usage: proctor [OPTIONS] <COMMAND>
 
     Commands:
       run          Run test cases or a suite: agents work on repos, evaluators judge the results
       eval         Judge work that is done already, in a directory that is not touched
       validate     Check test cases and suites without running anything
       init         Write a test case to start from
-      list         List the agents and evaluators that there are, or the runs on record
+      list         List what a suite has, the kinds of agents and evaluators, or the runs on record
       doctor       Tell what is installed, which version, and whether it is logged in
       schema       Print a JSON Schema, for editors and for checking what Proctor writes
       status       Tell how far a run of a suite is, and what came of it
@@ -51,8 +51,9 @@ fn help_tells_what_there_is() {
       help         Print this message or the help of the given subcommand(s)
 
     Options:
-      -h, --help     Print help
-      -V, --version  Print version
+          --config <FILE>  The suite or test case; may also stand after the command
+      -h, --help           Print help
+      -V, --version        Print version
 
     Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing
     to judge · 130 interrupted
@@ -97,8 +98,8 @@ fn help_tells_how_to_run() {
 
     Arguments:
       [PATH]...
-              Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` when
-              left out
+              Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` or
+              `thunderdome.yaml` when left out
 
     Options:
       -c, --config <FILE>

@@ -226,7 +226,7 @@ fn a_program_that_cannot_be_started_is_found_before_any_trial() {
     fs_err::write(&file, "#!/bin/sh\n").unwrap();
     fs_err::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     for (command, message) in [
-        ("./missing.sh", "missing.sh not found"),
+        ("./missing.sh", "there is no program"),
         ("./not-executable.sh", "not-executable.sh is not executable"),
     ] {
         let case = json!({

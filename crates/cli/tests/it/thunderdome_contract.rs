@@ -10,19 +10,19 @@ use crate::support::{context, with};
 
 /// What a judge says of nothing, and of work.
 const FAILS: &str = r#"{"criteria": [{"id": "criterion-1", "score": 0, "reason": "nothing"}, {"id": "criterion-2", "score": 0, "reason": "nothing"}]}"#;
-const PASSES: &str = r#"{"criteria": [{"id": "criterion-1", "score": 1, "evidence": [{"quote": "42"}]}, {"id": "criterion-2", "score": 1, "evidence": [{"quote": "42"}]}]}"#;
+const PASSES: &str = r#"{"criteria": [{"id": "criterion-1", "score": 1, "evidence": [{"quote": "forty-two"}]}, {"id": "criterion-2", "score": 1, "evidence": [{"quote": "forty-two"}]}]}"#;
 /// A patch that does the task.
-const PATCH: &str = "diff --git a/answer b/answer\nnew file mode 100644\nindex 0000000..d81cc07\n--- /dev/null\n+++ b/answer\n@@ -0,0 +1 @@\n+42\n";
+const PATCH: &str = "diff --git a/answer b/answer\nnew file mode 100644\nindex 0000000..d81cc07\n--- /dev/null\n+++ b/answer\n@@ -0,0 +1 @@\n+forty-two\n";
 
 /// Makes the benchmark of a task in `benchmarks/`: `v1`, its solution, and its hidden tests.
 fn benchmark(context: &TestContext, name: &str, more: &[(&str, &str)]) {
     let repo = Repo::init(&context.root().join("benchmarks").join(name));
-    repo.commit("v1", &[("TASK.md", "Write 42.\n")]);
+    repo.commit("v1", &[("TASK.md", "Write forty-two.\n")]);
     repo.git(["tag", "v1"]);
-    repo.commit("solution", &[("answer", "42\n")]);
+    repo.commit("solution", &[("answer", "forty-two\n")]);
     repo.git(["tag", "v1-solution"]);
     repo.git(["checkout", "--quiet", "--detach", "v1"]);
-    let hidden = [&[("hidden/test.sh", "grep -qx 42 answer\n")], more].concat();
+    let hidden = [&[("hidden/test.sh", "grep -qx forty-two answer\n")], more].concat();
     repo.commit("hidden", &hidden);
     repo.git(["tag", "v1-validation"]);
     repo.git(["checkout", "--quiet", "--detach", "v1"]);
@@ -55,7 +55,7 @@ fn project(more: &Value) -> TestContext {
     let adapters = context.root().join("adapters");
     fs_err::create_dir(&adapters).unwrap();
     fs_err::write(adapters.join("null.sh"), "exit 0\n").unwrap();
-    let script = "test \"$LEVEL $ON\" = '3 true' || exit 9\necho 42 > answer\n";
+    let script = "test \"$LEVEL $ON\" = '3 true' || exit 9\necho forty-two > answer\n";
     fs_err::write(adapters.join("writer.sh"), script).unwrap();
     write_suite(&context, "thunderdome.yaml", &with(&suite(), more));
     let link = context.bin().join("thunderdome");
@@ -307,7 +307,7 @@ fn settings_without_effect_are_notes_in_thunderdomes_files() {
         "`log_dir` has no effect with `gateway: none`",
         "the key `cache` of `proxy` is unknown",
         "the key `dashboard` is unknown",
-        "the key `difficulty` of `tasks` is unknown and has no effect (CLI Time Tracker)",
+        "the key `difficulty` of `tasks` is unknown and has no effect (T1)",
         "`code_metrics` is not computed: the other parts of the score share its weight (bench-time-tracker)",
         "`rubric` is not judged: set `proxy.judge_model`",
         "`weights` has no effect with `greenfield`",
@@ -472,7 +472,7 @@ fn foreign(
     });
     fs_err::write(folder.join("meta.json"), with(&meta, more).to_string()).unwrap();
     fs_err::write(folder.join("diff.patch"), PATCH).unwrap();
-    fs_err::write(folder.join("task.md"), "Write 42.\n").unwrap();
+    fs_err::write(folder.join("task.md"), "Write forty-two.\n").unwrap();
     folder
 }
 
@@ -641,4 +641,36 @@ fn the_folder_of_a_run_is_no_suite_to_validate() {
         output.stderr.contains("`rescore` judges it again"),
         "{output}"
     );
+}
+
+/// An adapter script is run by a shell; a program has to be one.
+#[test]
+fn a_program_that_cannot_be_started_is_found_before_anything_runs() {
+    let context = project(&json!({}));
+    let script = context.root().join("agent.sh");
+    let suite = |program: &str| {
+        let agent = json!({"type": "command", "config": {"command": [program]}});
+        let task = with(&task(), &json!({"time_limit_minutes": 1}));
+        write_suite(
+            &context,
+            "proctor.yaml",
+            &json!({"agents": [agent], "tasks": [task]}),
+        );
+        context.proctor(["validate"]).run()
+    };
+    let output = suite("./agent.sh");
+    output.assert_code(2);
+    assert!(output.stderr.contains("there is no program "), "{output}");
+    fs_err::write(&script, "#!/bin/sh\n").unwrap();
+    let output = suite("./agent.sh");
+    output.assert_code(2);
+    assert!(
+        output.stderr.contains("agent.sh is not executable"),
+        "{output}"
+    );
+    assert!(output.stderr.contains("proctor.yaml:1:"), "{output}");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs_err::set_permissions(&script, mode).unwrap();
+    suite("./agent.sh").assert_code(0);
+    suite("/nowhere/in-an-image").assert_code(0);
 }

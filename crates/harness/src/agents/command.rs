@@ -131,7 +131,9 @@ struct Script {
 impl Script {
     /// The program when it is a relative path, or the script that an interpreter is given.
     fn find(command: &[String], section: &AgentSection<'_>) -> Result<Option<Script>, Fault> {
-        let is_relative = |word: &str| word.contains('/') && !Utf8Path::new(word).is_absolute();
+        let is_relative = |word: &str| {
+            word.contains('/') && !word.contains('{') && !Utf8Path::new(word).is_absolute()
+        };
         let program = command.first().map(String::as_str).unwrap_or_default();
         if is_relative(program) {
             let path = section.folder.join(program);
@@ -150,13 +152,13 @@ impl Script {
 /// A program that cannot be started is better found now than by every trial.
 fn check_program(path: &Utf8Path, section: &AgentSection<'_>) -> Result<(), Fault> {
     let fault = |message: String| section.config.fault("command", message);
-    let Some(about) = path.metadata().ok().filter(std::fs::Metadata::is_file) else {
+    if !path.is_file() {
         let hint = "a path with a slash is relative to the file that names it";
-        return Err(fault(format!("program {path} not found")).with_hint(hint));
-    };
-    if cfg!(unix) && platform::mode(&about) & 0o111 == 0 {
-        let hint = format!("run `chmod +x {path}`");
-        return Err(fault(format!("program {path} is not executable")).with_hint(hint));
+        return Err(fault(format!("there is no program {path}")).with_hint(hint));
+    }
+    if !platform::is_executable(path.as_std_path()) {
+        let hint = format!("make it so with: chmod +x {path}");
+        return Err(fault(format!("{path} is not executable")).with_hint(hint));
     }
     Ok(())
 }

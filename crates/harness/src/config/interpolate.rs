@@ -82,7 +82,13 @@ pub(super) fn fill_suite(
         for (number, agent) in agents.iter_mut().enumerate() {
             let before = std::mem::take(&mut filled.unset);
             walk(agent, text, variables, &mut filled);
-            let own = std::mem::replace(&mut filled.unset, before);
+            let mut own = std::mem::replace(&mut filled.unset, before);
+            for unset in &mut own {
+                let name = &unset.name;
+                unset.fault.hint = Some(format!(
+                    "set it in the environment or in the file of `secrets.env_file`, or give a default with `${{{name}:-…}}`"
+                ));
+            }
             if !own.is_empty() {
                 unset.insert((list, number), own);
             }
@@ -267,7 +273,7 @@ fn lookup<'t>(written: &'t str, variables: &Variables<'t>) -> Result<(&'t str, &
             written: written.to_owned(),
             message: format!("`{name}` is not set"),
             hint: format!(
-                "set it in the environment, in the file that `secrets.env_file` of a suite names or under `variables` in .youbencharc, give a default with `${{{name}:-…}}`, or write `$${{{name}}}` for the text itself"
+                "set it in the environment or under `variables` in .youbencharc, give a default with `${{{name}:-…}}`, or write `$${{{name}}}` for the text itself"
             ),
             unset: Some(name.to_owned()),
         }),

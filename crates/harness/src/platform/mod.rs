@@ -23,7 +23,7 @@ mod text;
 pub(crate) use birth::birth;
 pub(crate) use memory::oom_kills;
 pub(crate) use retry::{remove, rename};
-pub(crate) use search::{environment_name, find_program, is_same_name, variable};
+pub(crate) use search::{environment_name, find_program, is_executable, is_same_name, variable};
 pub(crate) use shell::{Shell, look_in_path_only, sh, shell};
 pub(crate) use sys::{
     Folder, HAS_MODES, OWNER_IN_ARCHIVES, SHARES_FILES_WITH_ENGINES, bytes_of, changed, disk_bytes,

@@ -59,7 +59,8 @@ fn names(name: &str, path_ext: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-fn is_executable(path: &Path) -> bool {
+/// Whether a file can be started as a program.
+pub(crate) fn is_executable(path: &Path) -> bool {
     let may_run = |about: &std::fs::Metadata| cfg!(windows) || super::mode(about) & 0o111 != 0;
     path.metadata()
         .is_ok_and(|about| about.is_file() && may_run(&about))

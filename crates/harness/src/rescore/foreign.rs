@@ -80,7 +80,7 @@ impl Rescore<'_> {
         let read = ForeignMeta::read(&folder);
         let (meta, problem) = match read {
             Ok(meta) => (meta, None),
-            Err(problem) => (ForeignMeta::default(), Some(problem)),
+            Err(problem) => (ForeignMeta::named_by(&folder), Some(problem)),
         };
         if self.which == Which::Errors && problem.is_none() && meta.validation_errors.is_empty() {
             return Ok(Done::LeftAlone);
@@ -201,15 +201,9 @@ impl ForeignTrial {
     }
 
     fn not_judged(&self, reason: String) -> Done {
-        let mut names = self.folder.iter().rev().skip(1);
-        let (task, agent) = (names.next(), names.next());
-        let or = |name: &str, other: Option<&str>| match name {
-            "" => other.unwrap_or_default().to_owned(),
-            name => name.to_owned(),
-        };
         Done::NotJudged(NotJudged {
-            agent: or(&self.meta.orchestrator, agent),
-            task: or(&self.meta.task, task),
+            agent: self.meta.orchestrator.clone(),
+            task: self.meta.task.clone(),
             trial: self.meta.trial,
             reason,
         })
