@@ -110,12 +110,8 @@ pub struct RescoreArgs {
     /// The suite: where runs are looked for, and the tasks of runs that Thunderdome wrote
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<Utf8PathBuf>,
-    /// Only verdicts of evaluators that broke; the others stay
-    #[arg(long)]
-    pub errors_only: bool,
-    /// Ask judges again instead of taking the answers that were kept
-    #[arg(long, conflicts_with = "errors_only")]
-    pub full: bool,
+    #[command(flatten)]
+    pub verdicts: VerdictArgs,
     /// Judge by tasks and evaluators as their files say now
     #[arg(long)]
     pub current: bool,
@@ -125,6 +121,17 @@ pub struct RescoreArgs {
     /// Print one JSON array on standard output when all is done
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which verdicts are made again.
+#[derive(Debug, Parser)]
+pub struct VerdictArgs {
+    /// Only verdicts of evaluators that broke; the others stay
+    #[arg(long)]
+    pub errors_only: bool,
+    /// Ask judges again instead of taking the answers that were kept
+    #[arg(long, conflicts_with = "errors_only")]
+    pub full: bool,
 }
 
 /// `proctor run`.

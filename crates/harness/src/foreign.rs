@@ -2,7 +2,7 @@
 //! `meta.json` and a `diff.patch` each. Go writes 0 for a figure that was not measured, so that a 0
 //! there is unknown here.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -119,10 +119,8 @@ impl ForeignMeta {
         }
         let scores = self.components();
         let named = |name: &str| scores.iter().find(|(key, _)| key == name).map(|it| it.1);
-        let tests = match self.greenfield {
-            true => named("hidden_tests"),
-            false => named("hidden_tests").or_else(|| named("tests")),
-        };
+        let plain = named("tests").filter(|_| !self.greenfield);
+        let tests = named("hidden_tests").or(plain);
         if outcome == Outcome::Completed && tests.is_some_and(|score| score >= 1.0) {
             TrialStatus::Passed
         } else {
@@ -162,8 +160,9 @@ impl ForeignMeta {
 
     /// How long the agent ran.
     pub(crate) fn duration_ms(&self) -> Option<u64> {
-        let seconds = self.duration_s.filter(|seconds| *seconds >= 0.0);
-        let by_seconds = seconds.map(|seconds| (seconds * 1000.0) as u64);
+        let seconds = self.duration_s.map(Duration::try_from_secs_f64);
+        let by_seconds = seconds.and_then(Result::ok).map(|time| time.as_millis());
+        let by_seconds = by_seconds.and_then(|ms| u64::try_from(ms).ok());
         self.wall_clock_ms.filter(|ms| *ms > 0).or(by_seconds)
     }
 

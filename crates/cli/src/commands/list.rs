@@ -122,24 +122,24 @@ fn suite_text(suite: &ResolvedSuite) -> String {
         let (kind, image) = described(agent);
         [agent.name.clone(), kind, image.unwrap_or_default()]
     });
-    columns(&mut text, agents.collect());
+    columns(&mut text, &agents.collect::<Vec<_>>());
     let _ = writeln!(text, "Tasks of {path}:");
     let tasks = suite.tasks.iter().map(|task| {
         let category = task.category.clone().unwrap_or_default();
         [task.name.clone(), category, other_names(task).join(", ")]
     });
-    columns(&mut text, tasks.collect());
+    columns(&mut text, &tasks.collect::<Vec<_>>());
     text
 }
 
 /// Rows in columns as wide as they have to be.
-fn columns(text: &mut String, rows: Vec<[String; 3]>) {
+fn columns(text: &mut String, rows: &[[String; 3]]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
     };
     let (first, second) = (width(0), width(1));
-    for [one, two, three] in &rows {
+    for [one, two, three] in rows {
         let line = format!("  {one:<first$}  {two:<second$}  {three}");
         let _ = writeln!(text, "{}", line.trim_end());
     }

@@ -23,7 +23,7 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
     let rescore = Rescore {
         host: &host,
         settings: &settings,
-        which: if args.errors_only {
+        which: if args.verdicts.errors_only {
             Which::Errors
         } else {
             Which::All
@@ -34,7 +34,7 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
             Definitions::Recorded
         },
         parallel: args.parallel.into(),
-        answers: if args.full {
+        answers: if args.verdicts.full {
             Answers::New
         } else {
             Answers::Kept

@@ -529,3 +529,19 @@ fn check_limits(written: &Suite, root: &Node, faults: &mut Vec<Fault>) {
         faults.push(root.fault("parallel", "`parallel` is a number from 1 to 256"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_suite_are_listed() {
+        let schema = schemars::schema_for!(Suite);
+        let known = schema.as_value()["properties"].as_object().unwrap();
+        let missing: Vec<&String> = known
+            .keys()
+            .filter(|key| !KEYS.contains(&key.as_str()))
+            .collect();
+        assert_eq!(missing, Vec::<&String>::new());
+    }
+}

@@ -360,14 +360,14 @@ fn proxy(
             ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
                 execution.gateway.get_or_insert_default().budget_usd = Some(usd);
             }
-            ("budget_per_trial_usd", _, Some(0.0)) => {}
             ("log_dir", Some(dir), _) if !dir.is_empty() => {
                 execution.log_dir = Some(paths::absolute(&folder.join(dir)));
             }
             ("judge_model", Some(model), _) if !model.is_empty() => {
                 judge_model = Some(model.to_owned());
             }
-            ("log_dir" | "judge_model", Some(_), _) => {}
+            // Left empty, or 0: as if it were left out.
+            ("log_dir" | "judge_model", Some(_), _) | ("budget_per_trial_usd", _, Some(0.0)) => {}
             (known, _, _) if PROXY_KEYS.contains(&known) => {
                 let message = format!("`{key}` cannot be {}", value.value);
                 faults.push(Fault::new(value.span, message));

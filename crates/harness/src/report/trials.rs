@@ -127,6 +127,10 @@ pub enum RowSource {
 }
 
 impl RowSource {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands over a reference"
+    )]
     fn is_record(&self) -> bool {
         *self == RowSource::Record
     }

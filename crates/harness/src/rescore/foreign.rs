@@ -160,8 +160,8 @@ impl Rescore<'_> {
         let mut workspace = made
             .await
             .map_err(|error| format!("{tag} of {repo} cannot be checked out: {error}"))?;
-        let patch = trial.folder.join(PATCH_FILE);
-        let change = workspace.redo(None, &patch).await.map_err(|error| {
+        let diff = trial.folder.join(PATCH_FILE);
+        let change = workspace.redo(None, &diff).await.map_err(|error| {
             format!("{PATCH_FILE} cannot be applied to {tag} of {repo}: {error}")
         })?;
         let workdir = match &room {

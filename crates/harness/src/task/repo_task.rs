@@ -172,14 +172,14 @@ impl RepoEntry {
     }
 
     /// The time limit in minutes, where one is given or Thunderdome has one.
-    fn time_limit(&self, is_thunderdome: bool) -> Option<f64> {
+    fn time_limit(&self, suite: &Surroundings<'_>) -> Option<f64> {
         let default = || {
             let category = self.category.as_deref().unwrap_or_default();
             let found = TIME_LIMITS.iter().find(|(word, _)| category.contains(word));
             found.map_or(TIME_LIMIT, |(_, minutes)| *minutes)
         };
         self.time_limit_minutes
-            .or_else(|| is_thunderdome.then(default))
+            .or_else(|| suite.is_thunderdome.then(default))
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn read(entry: &Node, suite: &Surroundings<'_>) -> Result<Task, Vec<F
     let limit = limit(&written, entry, suite).map_err(|fault| faults.push(fault));
     match (repo, rubric, protect, limit) {
         (Ok(repo), Ok(rubric), Ok(protect), Ok(limit)) if faults.is_empty() => {
-            let mut evaluators = evaluators(&written, protect, suite.is_thunderdome);
+            let mut evaluators = evaluators(&written, protect, suite);
             evaluators.extend(rubric);
             let mut task = task(written, repo, limit, suite);
             task.evaluators = evaluators.into();
@@ -223,17 +223,15 @@ fn limit(
     entry: &Node,
     suite: &Surroundings<'_>,
 ) -> Result<Option<Duration>, Fault> {
-    let Some(minutes) = written.time_limit(suite.is_thunderdome) else {
+    let Some(minutes) = written.time_limit(suite) else {
         return Err(Fault::new(entry.span, "missing key `time_limit_minutes`"));
     };
     let limit = Duration::try_from_secs_f64(minutes * 60.0);
-    match limit.ok().filter(|limit| !limit.is_zero()) {
-        Some(limit) => Ok(Some(limit)),
-        None => {
-            let message = "`time_limit_minutes` is a number above 0";
-            Err(entry.fault("time_limit_minutes", message))
-        }
-    }
+    let limit = limit.ok().filter(|limit| !limit.is_zero());
+    let message = "`time_limit_minutes` is a number above 0";
+    limit
+        .map(Some)
+        .ok_or_else(|| entry.fault("time_limit_minutes", message))
 }
 
 /// The judge of a task that has one: a map is its `config`, a list its criteria.
@@ -442,9 +440,9 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
 
 /// The command that runs the hidden tests: that of the task, unless they bring settings of their own as
 /// Thunderdome's new projects do. An agent cannot bring them, for they are protected.
-fn hidden_line(written: &RepoEntry, is_thunderdome: bool) -> String {
+fn hidden_line(written: &RepoEntry, suite: &Surroundings<'_>) -> String {
     let line = &written.test_cmd;
-    if !(is_thunderdome && written.is_green() && written.protect.is_none()) {
+    if !(suite.is_thunderdome && written.is_green() && written.protect.is_none()) {
         return line.clone();
     }
     format!(
@@ -453,14 +451,14 @@ fn hidden_line(written: &RepoEntry, is_thunderdome: bool) -> String {
 }
 
 /// The build, the linter and the tests, each in a clean copy of its own.
-fn evaluators(written: &RepoEntry, protect: Protect, is_thunderdome: bool) -> Vec<Evaluator> {
+fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -> Vec<Evaluator> {
     let install = written.install_cmd.clone().map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
     });
     let is_green = written.is_green();
     let worth = Worth::of(written);
-    let hidden_line = hidden_line(written, is_thunderdome);
+    let hidden_line = hidden_line(written, suite);
     let plain = |line, weight| RepoCommand {
         line,
         timeout: COMMAND_TIMEOUT,
@@ -537,5 +535,21 @@ impl Worth {
             own_tests: 0.0,
             analysis: given(|it| it.static_analysis).unwrap_or(analysis) / shares,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_an_entry_are_listed() {
+        let schema = schemars::schema_for!(RepoEntry);
+        let known = schema.as_value()["properties"].as_object().unwrap();
+        let missing: Vec<&String> = known
+            .keys()
+            .filter(|key| !KEYS.contains(&key.as_str()))
+            .collect();
+        assert_eq!(missing, Vec::<&String>::new());
     }
 }
