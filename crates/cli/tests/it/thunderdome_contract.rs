@@ -260,14 +260,14 @@ fn every_missing_adapter_is_named_with_its_place() {
         } else {
             "SECOND_KEY"
         };
-        text.push_str(&format!(
+        text.extend([format!(
             "  - name: agent-{number}.x\n    adapter: ./adapters/agent-{number}/adapter.sh\n    env:\n      {key}: \"${{{key}}}\"\n"
-        ));
+        )]);
     }
     text.push_str("  - {name: fine, adapter: ./adapters/null.sh}\ntasks:\n");
     for number in 0..19 {
         let id = json!({"id": format!("T{number}")});
-        text.push_str(&format!("  - {}\n", with(&task(), &id)));
+        text.extend([format!("  - {}\n", with(&task(), &id))]);
     }
     fs_err::write(context.root().join("thunderdome.yaml"), text).unwrap();
     let output = thunderdome(&context, &["validate"]);

@@ -336,7 +336,7 @@ fn csv_has_a_line_for_each_trial_and_unknown_figures_are_empty() {
         .unwrap();
     assert_eq!(
         *lost,
-        "20261101-120000-0000000a,fair,t3,,2,error,rate_limit,,0.1,62000,20000,"
+        "20261101-120000-0000000a,fair,t3,,2,error,rate_limit,,0.1,62000,20000,,record"
     );
 }
 
