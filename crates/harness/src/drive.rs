@@ -1,7 +1,7 @@
 //! Drives one launched agent to its end: its output goes to disk and to the session, the
 //! session's replies go back, and limits and cancellation end it.
 
-use std::{io, path::Path, time::Duration};
+use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
@@ -38,6 +38,9 @@ pub(crate) const COLLECTED: &str = "collected";
 
 /// The largest file that is collected. Sessions see it whole.
 const MAX_COLLECTED: u64 = 64 << 20;
+
+/// Names of tools beyond so many are not kept: an agent may make them up.
+const MOST_TOOLS: usize = 500;
 
 /// What an agent is driven with.
 pub struct Drive<'a> {
@@ -85,6 +88,8 @@ pub struct Driven {
     pub facts: Option<Facts>,
     /// What it did again and again, when that ended it.
     pub repeated: Option<String>,
+    /// The names of the tools that it used.
+    pub tools: BTreeSet<String>,
 }
 
 /// Why an agent could not be driven.
@@ -175,8 +180,9 @@ impl Drive<'_> {
         };
         let ending = ending(&report, &stuck);
         let kept = self.paths.stdout.with_file_name(COLLECTED);
-        let conclusion = reader.finish(self.area, &collected, &kept, &ending);
+        let (conclusion, tools) = reader.finish(self.area, &collected, &kept, &ending);
         Ok(Driven {
+            tools,
             conclusion,
             ending,
             report,
@@ -324,7 +330,7 @@ impl<'a> Reader<'a> {
         collected: &[Utf8PathBuf],
         kept: &Path,
         ending: &Ending,
-    ) -> Conclusion {
+    ) -> (Conclusion, BTreeSet<String>) {
         for (lines, source) in [
             (&mut self.stdout, Source::Stdout),
             (&mut self.stderr, Source::Stderr),
@@ -342,7 +348,8 @@ impl<'a> Reader<'a> {
                 self.session.on_file(path, &bytes, &mut self.desk);
             }
         }
-        self.session.finish(ending, &mut self.desk)
+        let conclusion = self.session.finish(ending, &mut self.desk);
+        (conclusion, self.desk.tools)
     }
 }
 
@@ -376,6 +383,7 @@ struct Desk<'a> {
     end_at: Option<Instant>,
     closes_input: bool,
     progress: Progress,
+    tools: BTreeSet<String>,
 }
 
 impl<'a> Desk<'a> {
@@ -391,6 +399,7 @@ impl<'a> Desk<'a> {
             end_at: None,
             closes_input: false,
             progress,
+            tools: BTreeSet::new(),
         }
     }
 
@@ -412,6 +421,12 @@ impl SessionHost for Desk<'_> {
     fn event(&mut self, event: SessionEvent<'_>) {
         self.log.event(event);
         self.progress.event(&event);
+        if let SessionEvent::ToolCall { name, .. } = event
+            && self.tools.len() < MOST_TOOLS
+            && !self.tools.contains(name)
+        {
+            self.tools.insert(name.to_owned());
+        }
         if let Some(event) = RunEvent::from_session(event) {
             (self.listener)(&event);
         }

@@ -124,6 +124,13 @@ struct SummaryTrial {
 struct SeenMeta {
     status: TrialStatus,
     total_cost_usd: Option<Usd>,
+    gateway: Option<SeenGateway>,
+}
+
+/// The gateway's account in `meta.json`, which wins over the agent's own.
+#[derive(Deserialize)]
+struct SeenGateway {
+    total_cost_usd: Option<Usd>,
 }
 
 #[derive(Deserialize)]
@@ -211,7 +218,8 @@ impl RunListing {
         }
         let costs = metas.into_iter().flatten().map(|meta| {
             self.count(meta.status);
-            meta.total_cost_usd
+            let counted = meta.gateway.and_then(|gateway| gateway.total_cost_usd);
+            counted.or(meta.total_cost_usd)
         });
         Some(costs.collect())
     }

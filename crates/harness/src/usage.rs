@@ -127,6 +127,14 @@ pub struct Usage {
 }
 
 impl Figures {
+    /// All tokens that went in and out, cached ones included; `None` when unknown.
+    pub fn all_tokens(&self) -> Option<u64> {
+        let both = self.input_tokens?.saturating_add(self.output_tokens?);
+        let cached = [self.cache_read_tokens, self.cache_creation_tokens];
+        let cached = cached.into_iter().flatten();
+        Some(cached.fold(both, u64::saturating_add))
+    }
+
     /// Both together. What is not known of one is not known of both.
     #[must_use]
     pub fn plus(&self, other: &Figures) -> Figures {
@@ -156,6 +164,27 @@ impl Figures {
 }
 
 impl Usage {
+    /// Whether the agent itself gave these figures.
+    pub fn is_own(&self) -> bool {
+        self.source != UsageSource::Gateway
+    }
+
+    /// The figures that reports and limits use: the gateway's where it counted any, else the
+    /// agent's own. A cost that the gateway has no price for is the agent's.
+    pub fn settled(own: Option<&Usage>, gateway: Option<Usage>) -> Option<Usage> {
+        let Some(mut counted) = gateway else {
+            return own.cloned();
+        };
+        let own_cost = own.and_then(|own| own.total.cost_usd);
+        counted.total.cost_usd = counted.total.cost_usd.or(own_cost);
+        Some(counted)
+    }
+
+    /// All tokens that went in and out, cached ones included; `None` when unknown.
+    pub fn all_tokens(&self) -> Option<u64> {
+        self.total.all_tokens()
+    }
+
     /// All of them together; `None` of none.
     pub fn sum(all: &[&Usage]) -> Option<Usage> {
         let (first, rest) = all.split_first()?;
@@ -198,6 +227,59 @@ mod tests {
         assert_eq!(sum.total.cost_usd, None);
         assert_eq!(sum.source, UsageSource::Iterations);
         assert_eq!(Usage::sum(&[]), None);
+    }
+
+    #[test]
+    fn the_gateways_figures_win_and_the_agents_fill_in_a_cost_without_a_price() {
+        let usage = |tokens, cost: Option<f64>, source| Usage {
+            total: Figures {
+                input_tokens: Some(tokens),
+                cost_usd: cost.and_then(Usd::from_dollars),
+                ..Figures::default()
+            },
+            source,
+            lower_bound: false,
+            per_model: BTreeMap::new(),
+        };
+        let own = usage(1, Some(0.1), UsageSource::Sidecar);
+        let priced = usage(100, Some(2.0), UsageSource::Gateway);
+        let unpriced = usage(100, None, UsageSource::Gateway);
+        let told = |own: Option<&Usage>, gateway: Option<&Usage>| {
+            let settled = Usage::settled(own, gateway.cloned())?;
+            let cost = settled.total.cost_usd.map(Usd::dollars);
+            Some((settled.source, settled.total.input_tokens?, cost))
+        };
+        let gateway = UsageSource::Gateway;
+        assert_eq!(
+            told(Some(&own), Some(&priced)),
+            Some((gateway, 100, Some(2.0)))
+        );
+        assert_eq!(
+            told(Some(&own), Some(&unpriced)),
+            Some((gateway, 100, Some(0.1)))
+        );
+        assert_eq!(told(None, Some(&unpriced)), Some((gateway, 100, None)));
+        assert_eq!(
+            told(Some(&own), None),
+            Some((UsageSource::Sidecar, 1, Some(0.1)))
+        );
+        assert_eq!(told(None, None), None);
+    }
+
+    #[test]
+    fn all_tokens_count_all_four_kinds() {
+        let mut figures = Figures {
+            input_tokens: Some(1),
+            output_tokens: Some(20),
+            cache_read_tokens: Some(300),
+            cache_creation_tokens: Some(4000),
+            ..Figures::default()
+        };
+        assert_eq!(figures.all_tokens(), Some(4321));
+        figures.cache_read_tokens = None;
+        assert_eq!(figures.all_tokens(), Some(4021));
+        figures.output_tokens = None;
+        assert_eq!(figures.all_tokens(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::{
     event::Phase,
     outcome::Outcome,
-    store::{self, EVENTS_FILE, Event, RECORD_FILE, Tail, TrialStatus, all_tokens},
+    store::{self, EVENTS_FILE, Event, RECORD_FILE, Tail, TrialStatus},
     suite::{KeptPlan, SuiteError},
     usage::{Usage, Usd},
 };
@@ -242,7 +242,7 @@ impl TrialView {
             self.state = TrialState::Ended(record.status, record.outcome);
             self.duration_ms = record.duration_ms;
             let usage = record.usage.as_ref();
-            self.tokens = usage.and_then(all_tokens).or(self.tokens);
+            self.tokens = usage.and_then(Usage::all_tokens).or(self.tokens);
             self.cost = usage.and_then(|usage| usage.total.cost_usd);
         } else if !is_running {
             self.state = TrialState::Dead;

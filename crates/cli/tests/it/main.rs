@@ -10,6 +10,7 @@
 
 mod support;
 
+mod accounts;
 mod adapter;
 mod change;
 mod clusters;

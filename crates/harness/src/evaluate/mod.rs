@@ -41,6 +41,7 @@ use crate::{
     sandbox::{Access, Rights, Room, RoomSpec, Sandbox, View, docker::Network},
     task::{Environment, Files, Install, Reference, Task, Verifier},
     tree,
+    usage::Usage,
     workspace::{Change, Workspace},
 };
 
@@ -199,6 +200,8 @@ pub struct Judging<'a> {
     pub change: &'a Change,
     /// The task's reference solution.
     pub reference: Option<&'a Reference>,
+    /// What the agent used, by the account that counts; `None` when unknown.
+    pub usage: Option<&'a Usage>,
     /// The trial's artifacts.
     pub artifacts: &'a Utf8Path,
     /// The folder below them in which evaluators leave files.

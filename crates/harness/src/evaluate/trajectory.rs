@@ -10,7 +10,7 @@ use super::{Finding, Judging, VerdictStatus, content::read_log};
 use crate::{
     config::{EvaluatorSpec, Fault},
     log::{Document, ToolCall},
-    usage::Usd,
+    usage::{Usage, Usd},
 };
 
 /// `config` of `trajectory`.
@@ -82,7 +82,9 @@ impl Settings {
 
 pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
     let log = read_log(judging)?;
-    let mut violations = limits(&settings.written, &log)?;
+    // The log has the agent's own figures, which it could make smaller than they are.
+    let usage = judging.usage.or(log.account.usage.as_ref());
+    let mut violations = limits(&settings.written, &log, usage)?;
     let written = &settings.written;
     let uses = |name: &str| log.tool_calls.iter().any(|call| call.name == name);
     let commands: Vec<String> = log.tool_calls.iter().filter_map(command_of).collect();
@@ -125,8 +127,8 @@ pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Findin
 }
 
 /// What goes beyond a limit. A figure that is not known cannot be held against one.
-fn limits(written: &Written, log: &Document) -> Result<Vec<String>, String> {
-    let usage = log.account.usage.as_ref().map(|usage| &usage.total);
+fn limits(written: &Written, log: &Document, usage: Option<&Usage>) -> Result<Vec<String>, String> {
+    let usage = usage.map(|usage| &usage.total);
     let cost = usage.and_then(|total| total.cost_usd);
     let checks = [
         (

@@ -51,7 +51,7 @@ pub struct GatewayRecord {
     /// Calls that the agent's own figures leave out, such as those for titles and commit messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub side_calls: Vec<SideCall>,
-    /// Where the agent's own figures, with those calls, differ by more than one in a hundred.
+    /// Where the agent's own figures, with those calls, differ by more than 1 %.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
     /// What was done with a recording, when calls were answered from one.
@@ -194,8 +194,18 @@ impl GatewayRecord {
         })
     }
 
-    /// Hold the agent's own figures against these.
+    /// Record where the agent's own figures differ from these by more than 1 %.
     pub fn compare(&mut self, agent: &Usage) {
+        if self.total.input_tokens.is_none() {
+            let tokens = agent.all_tokens().unwrap_or_default();
+            if self.calls == 0 && tokens > 0 {
+                let difference = format!(
+                    "calls: {tokens} tokens by the agent, no call by the gateway: the agent used another way to its models"
+                );
+                self.differences.push(difference);
+            }
+            return;
+        }
         self.side_calls = side_calls::left_out(&agent.total, &self.total, &self.seen);
         let view = View::of(&agent.total);
         let mut told = view.numbers(&agent.total);
@@ -206,14 +216,45 @@ impl GatewayRecord {
         }
         let pairs = told.into_iter().zip(view.numbers(&self.total));
         for (name, pair) in View::NAMES.into_iter().zip(pairs) {
-            if let (Some(agent), Some(gateway)) = pair
-                && agent.abs_diff(gateway) * 100 > agent.max(gateway)
+            if let (Some(told), Some(counted)) = pair
+                && differ(told, counted, agent.lower_bound)
             {
-                let difference = format!("{name}: {agent} by the agent, {gateway} by the gateway");
+                let difference = format!("{name}: {told} by the agent, {counted} by the gateway");
                 self.differences.push(difference);
             }
         }
+        self.compare_cost(agent);
     }
+
+    fn compare_cost(&mut self, agent: &Usage) {
+        let Some(told) = agent.total.cost_usd else {
+            return;
+        };
+        let beside = self.side_calls.iter();
+        let beside: Usd = beside.filter_map(|call| call.figures.cost_usd).sum();
+        let told = told + beside;
+        let nanos = |cost: Usd| u64::try_from(cost.nanos()).unwrap_or_default();
+        let difference = match self.total.cost_usd {
+            None => format!(
+                "cost_usd: {} by the agent, which counts; the gateway has no price for it",
+                told.dollars()
+            ),
+            Some(counted) if differ(nanos(told), nanos(counted), agent.lower_bound) => format!(
+                "cost_usd: {} by the agent, {} by the gateway",
+                told.dollars(),
+                counted.dollars()
+            ),
+            Some(_) => return,
+        };
+        self.differences.push(difference);
+    }
+}
+
+/// Whether two figures are more than 1 % apart. Those of an agent that was cut off may be too low.
+fn differ(agent: u64, gateway: u64, is_lower_bound: bool) -> bool {
+    let is_expected = is_lower_bound && agent < gateway;
+    let larger = u128::from(agent.max(gateway));
+    !is_expected && u128::from(agent.abs_diff(gateway)) * 100 > larger
 }
 
 /// Sums in the words of the record. Without a call that told its usage nothing is known.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{
     agent::{AgentReport, Role},
     model::Report,
-    trials::{RowSource, Trials},
+    trials::{RowSource, Trials, tame},
 };
 use crate::stats::Variation;
 
@@ -22,6 +22,7 @@ pub(super) fn notes(trials: &Trials, report: &Report) -> Vec<String> {
     about_tasks(trials, report, &mut notes);
     about_definitions(trials, &mut notes);
     about_agents(report, &mut notes);
+    about_accounts(trials, &mut notes);
     about_components(report, &mut notes);
     about_places(trials, &mut notes);
     about_sources(trials, &mut notes);
@@ -187,6 +188,26 @@ fn about_agents(report: &Report, notes: &mut Vec<String>) {
                 agent.judged
             ));
         }
+    }
+}
+
+/// Agents whose own figures are not the gateway's.
+fn about_accounts(trials: &Trials, notes: &mut Vec<String>) {
+    for (number, agent) in trials.agents.iter().enumerate() {
+        let own = || trials.trials.iter().filter(|trial| trial.agent == number);
+        let differing: Vec<_> = own().filter(|it| !it.differences.is_empty()).collect();
+        let Some(first) = differing.first() else {
+            continue;
+        };
+        notes.push(format!(
+            "{}: in {} of {} trials the agent's own figures differ from the gateway's by more than 1 %, such as {} ({}, trial {}); the gateway's are used.",
+            agent.name,
+            differing.len(),
+            own().count(),
+            tame(&first.differences.join("; ")),
+            trials.tasks[first.task].name,
+            first.trial
+        ));
     }
 }
 

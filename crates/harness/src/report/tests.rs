@@ -47,6 +47,7 @@ fn made_up(seen: &[Seen]) -> Trials {
             duration_ms: Some(60_000 + 1000 * u64::from(*number)),
             tokens: Some(20_000),
             is_lower_bound: false,
+            differences: Vec::new(),
             components: score
                 .map(|value| vec![component("tests", value), component("lint", 1.0)])
                 .unwrap_or_default(),

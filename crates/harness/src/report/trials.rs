@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     foreign::ForeignMeta,
+    models::GatewayRecord,
     outcome::Outcome,
     score::Score,
-    store::{Record, SandboxRecord, TrialStatus, all_tokens},
-    usage::Usd,
+    store::{Record, SandboxRecord, TrialStatus},
+    usage::{Usage, Usd},
 };
 
 /// The longest message that a row keeps, in characters.
@@ -103,6 +104,9 @@ pub struct Trial {
     /// Whether the session was cut off: cost and tokens are at least these.
     #[serde(default)]
     pub is_lower_bound: bool,
+    /// Where the agent's own figures differ from the gateway's, which are the ones above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
     /// What its score is made of.
     pub components: Vec<Component>,
     /// Why it did not pass, in one line.
@@ -190,9 +194,10 @@ pub fn components_of(record: &Record) -> Vec<Component> {
 impl Trial {
     /// The row of a record, not yet numbered.
     pub fn of(record: &Record, folder: Utf8PathBuf) -> Trial {
-        let usage = record.usage.as_ref();
-        let cost = usage.and_then(|usage| usage.total.cost_usd);
-        let counted = record.gateway.as_ref().and_then(|it| it.total.cost_usd);
+        // Records of older versions have the agent's own figures here, and the gateway's beside.
+        let counted = record.gateway.as_ref().and_then(GatewayRecord::usage);
+        let usage = Usage::settled(record.own_usage(), counted);
+        let usage = usage.as_ref();
         Trial {
             agent: 0,
             task: 0,
@@ -201,10 +206,15 @@ impl Trial {
             status: record.status,
             outcome: record.outcome,
             score: score_of(record),
-            cost_usd: cost.or(counted),
+            cost_usd: usage.and_then(|usage| usage.total.cost_usd),
             duration_ms: record.agent_ms(),
-            tokens: usage.and_then(all_tokens),
+            tokens: usage.and_then(Usage::all_tokens),
             is_lower_bound: usage.is_some_and(|usage| usage.lower_bound),
+            differences: record
+                .gateway
+                .iter()
+                .flat_map(|gateway| gateway.differences.iter().cloned())
+                .collect(),
             components: components_of(record),
             message: message(record),
             folder,
@@ -231,6 +241,7 @@ impl Trial {
             duration_ms: meta.duration_ms(),
             tokens: meta.tokens(),
             is_lower_bound: false,
+            differences: Vec::new(),
             components: meta.components().into_iter().map(component).collect(),
             message: message.chars().take(LONGEST_MESSAGE).collect(),
             folder,

@@ -22,7 +22,7 @@ use crate::{
     score::Score,
     source::Source,
     store::{self, META_FILE, StoreError, meta_scores},
-    task::{Checkout, Files, Task},
+    task::{Checkout, Files, History, Task},
     trial,
     workspace::{Base, Workspace},
 };
@@ -131,6 +131,7 @@ impl Rescore<'_> {
             artifacts: &artifacts,
             judged: trial.meta.history.len(),
             verdicts: &[],
+            usage: None,
             sandbox,
         };
         let verdicts = self.judged(&subject, remade, &area, court).await?;
@@ -153,8 +154,8 @@ impl Rescore<'_> {
         let path = area.path.join("src-modified");
         let made = async {
             fs_err::create_dir_all(&private)?;
-            let source = Source::open(repo, branch.as_deref(), self.host, &private).await?;
-            let base = Arc::new(Base::make(source, self.host, &private).await?);
+            let source = Source::open(repo, branch.as_deref(), History::None, self.host, &private).await?;
+            let base = Arc::new(Base::make(source, History::None, self.host, &private).await?);
             Workspace::create(&base, self.host, &path, &private).await
         };
         let mut workspace = made

@@ -16,6 +16,7 @@ use crate::{
     store::{self, Judgement, Meta, Record, Results, SandboxRecord, StoreError},
     task::{Checkout, Files, History, Task, VerifierMode},
     trial,
+    usage::Usage,
     workspace::{Base, Change, Workspace},
 };
 
@@ -44,6 +45,8 @@ pub(super) struct Subject<'a> {
     pub(super) judged: usize,
     /// The verdicts that may stay.
     pub(super) verdicts: &'a [Verdict],
+    /// What the trial used, as far as it is known.
+    pub(super) usage: Option<&'a Usage>,
     pub(super) sandbox: &'a Sandbox,
 }
 
@@ -143,6 +146,7 @@ impl Rescore<'_> {
             artifacts: &artifacts,
             judged: record.history.len() + 1,
             verdicts: &record.verdicts,
+            usage: record.usage.as_ref(),
             sandbox,
         };
         self.judged(&subject, remade, &area, court).await
@@ -165,6 +169,7 @@ impl Rescore<'_> {
             workspace: &remade.workspace,
             change: &remade.change,
             reference: task.reference.as_ref(),
+            usage: subject.usage,
             artifacts: subject.artifacts,
             evidence: &evidence,
             scratch: &area.scratch,

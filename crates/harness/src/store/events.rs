@@ -230,7 +230,7 @@ impl Event {
             RunEvent::TrialEnded(record) => Event::Ended(Ended {
                 status: record.status,
                 outcome: record.outcome,
-                tokens: record.usage.as_ref().and_then(all_tokens),
+                tokens: record.usage.as_ref().and_then(Usage::all_tokens),
                 cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),
                 files_changed: record.diff.as_ref().map(|diff| diff.files_changed),
             }),
@@ -251,14 +251,6 @@ impl Event {
                 | Event::Usage { .. }
         )
     }
-}
-
-/// All tokens that went in and out, as [`RunEvent::Tokens`] counts them.
-pub(crate) fn all_tokens(usage: &Usage) -> Option<u64> {
-    let total = &usage.total;
-    let both = total.input_tokens? + total.output_tokens?;
-    let cached = [total.cache_read_tokens, total.cache_creation_tokens];
-    Some(both + cached.into_iter().flatten().sum::<u64>())
 }
 
 #[cfg(test)]

@@ -40,9 +40,13 @@ pub struct IterationRecord {
     /// The agent's process; absent when none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRecord>,
-    /// What it used; absent when unknown.
+    /// What it used: the gateway's figures where it counted any, else the agent's own; absent when
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The agent's own figures, when those of the gateway are in `usage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_usage: Option<Usage>,
     /// What the gateway counted; absent when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayRecord>,
@@ -62,6 +66,12 @@ pub struct IterationRecord {
 }
 
 impl IterationRecord {
+    /// The agent's own figures.
+    fn own_usage(&self) -> Option<&Usage> {
+        let used = self.usage.as_ref().filter(|usage| usage.is_own());
+        self.agent_usage.as_ref().or(used)
+    }
+
     /// What it came to, in a line.
     pub fn describe(&self) -> String {
         let mut text = format!("{} {}", self.kind, self.outcome.as_str());
@@ -137,6 +147,12 @@ pub struct CheckRecord {
 }
 
 impl Record {
+    /// The agent's own figures.
+    pub fn own_usage(&self) -> Option<&Usage> {
+        let used = self.usage.as_ref().filter(|usage| usage.is_own());
+        self.agent_usage.as_ref().or(used)
+    }
+
     /// How long the agent ran, all its iterations together; absent when it did not.
     pub fn agent_ms(&self) -> Option<u64> {
         let of = |process: &Option<ProcessRecord>| process.as_ref().map(|it| it.duration_ms);
@@ -158,12 +174,15 @@ impl Record {
         if all.len() < 2 {
             return;
         }
-        let usages: Option<Vec<&Usage>> = all.iter().map(|it| it.usage.as_ref()).collect();
-        self.usage = usages.as_deref().and_then(Usage::sum);
+        let own: Option<Vec<&Usage>> = all.iter().map(IterationRecord::own_usage).collect();
+        let own = own.as_deref().and_then(Usage::sum);
         self.turns = all.iter().map(|it| it.turns).sum();
         self.counts = all.iter().map(|it| it.counts).sum();
         let accounts: Vec<&GatewayRecord> =
             all.iter().filter_map(|it| it.gateway.as_ref()).collect();
         self.gateway = GatewayRecord::sum(&accounts);
+        let counted = self.gateway.as_ref().and_then(GatewayRecord::usage);
+        self.usage = Usage::settled(own.as_ref(), counted.clone());
+        self.agent_usage = own.filter(|_| counted.is_some());
     }
 }

@@ -9,7 +9,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_part};
-use crate::{outcome::Outcome, score::Score, usage::Usd};
+use crate::{
+    models::GatewayRecord,
+    outcome::Outcome,
+    score::Score,
+    usage::{Usage, UsageSource, Usd},
+};
+
+/// The exit code of an agent that ran out of time, as `timeout` and Thunderdome have it.
+const TIMEOUT_CODE: i32 = 124;
 
 /// One trial.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +30,7 @@ pub struct Meta {
     pub trial: u32,
     /// How long the agent ran; null when it did not.
     pub duration_s: Option<f64>,
-    /// Its exit code; null when there is none.
+    /// Its exit code, 124 for one that ran out of time; null when there is none.
     pub exit_code: Option<i32>,
     /// Thunderdome's word for how it ended.
     pub exit_reason: ExitReason,
@@ -34,13 +42,15 @@ pub struct Meta {
     /// what could not tell.
     #[serde(default)]
     pub scores: BTreeMap<String, Option<f64>>,
-    /// The whole of them by their weights; null when nothing can be said.
+    /// The mean of them by their weights, also for an agent that did not complete; null when an
+    /// evaluator that counts could not tell.
     #[serde(default)]
     pub composite_score: Option<f64>,
     /// Whether the money of the trial ran out.
     #[serde(default)]
     pub budget_exceeded: bool,
-    /// Tokens in and out; null when unknown.
+    /// Tokens of all four kinds; null when unknown. These figures are the agent's own, such as
+    /// those of its sidecar, and the gateway's where it gives none.
     pub total_tokens: Option<u64>,
     /// What it cost; null when unknown.
     pub total_cost_usd: Option<Usd>,
@@ -54,10 +64,54 @@ pub struct Meta {
     pub cache_creation_tokens: Option<u64>,
     /// Turns; null when unknown.
     pub turns: Option<u64>,
-    /// The tools that an adapter script named; null when unknown.
+    /// The tools that were used; null when unknown.
     pub tools_used: Option<Vec<String>>,
-    /// How long the agent worked by its adapter script's account; null when unknown.
+    /// How long the agent worked, by its own account, else that of its process; null when it did
+    /// not run.
     pub duration_ms: Option<u64>,
+    /// Where the tokens above come from; null when they are unknown.
+    #[serde(default)]
+    pub usage_source: Option<UsageSource>,
+    /// What the gateway counted, which reports and budgets go by; null without a gateway.
+    #[serde(default)]
+    pub gateway: Option<GatewayMeta>,
+    /// Where the two accounts differ by more than 1 %.
+    #[serde(default)]
+    pub differences: Vec<String>,
+}
+
+/// The gateway's account of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GatewayMeta {
+    /// Calls that reached a model.
+    pub calls: u64,
+    /// Tokens of all four kinds; null when unknown.
+    pub total_tokens: Option<u64>,
+    /// What they cost; null when unknown.
+    pub total_cost_usd: Option<Usd>,
+    /// Tokens sent, cached ones not included; null when unknown.
+    pub input_tokens: Option<u64>,
+    /// Tokens received; null when unknown.
+    pub output_tokens: Option<u64>,
+    /// Tokens read from the prompt cache; null when unknown.
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens written to the prompt cache; null when unknown.
+    pub cache_creation_tokens: Option<u64>,
+}
+
+impl From<&GatewayRecord> for GatewayMeta {
+    fn from(record: &GatewayRecord) -> GatewayMeta {
+        let total = &record.total;
+        GatewayMeta {
+            calls: record.calls,
+            total_tokens: total.all_tokens(),
+            total_cost_usd: total.cost_usd,
+            input_tokens: total.input_tokens,
+            output_tokens: total.output_tokens,
+            cache_read_tokens: total.cache_read_tokens,
+            cache_creation_tokens: total.cache_creation_tokens,
+        }
+    }
 }
 
 /// Thunderdome's words for how an agent ended.
@@ -78,14 +132,22 @@ impl Meta {
     /// The account of a finished trial.
     pub fn of(record: &Record) -> Meta {
         let process = record.process.as_ref();
-        let usage = record.usage.as_ref();
         let sidecar = record.sidecar.as_ref();
+        let usage = record.usage.as_ref();
+        // Thunderdome's rule for this file: the sidecar first, the gateway where there is none.
+        let own = record.own_usage().or(usage);
+        let tokens = own.filter(|own| own.all_tokens().is_some()).or(usage);
+        let total = tokens.map(|usage| &usage.total);
+        let cost = |usage: Option<&Usage>| usage.and_then(|usage| usage.total.cost_usd);
         Meta {
             orchestrator: record.agent.name.clone(),
             task: record.task.name.clone(),
             trial: record.trial,
             duration_s: record.agent_ms().map(|ms| ms as f64 / 1000.0),
-            exit_code: process.and_then(|process| process.exit_code),
+            exit_code: match record.outcome {
+                Outcome::Timeout => Some(TIMEOUT_CODE),
+                _ => process.and_then(|process| process.exit_code),
+            },
             exit_reason: match record.outcome {
                 Outcome::Completed => ExitReason::Completed,
                 Outcome::GaveUp => ExitReason::GaveUp,
@@ -95,17 +157,30 @@ impl Meta {
             outcome: record.outcome,
             status: record.status,
             scores: scores(record),
-            composite_score: record.score.as_ref().map(|score| score.value),
+            // What the evaluators gave, whatever became of the agent: `outcome` says that.
+            composite_score: record.score.as_ref().and_then(|score| score.judged),
             budget_exceeded: record.outcome == Outcome::BudgetExceeded,
-            total_tokens: usage.and_then(|usage| usage.total.total_tokens),
-            total_cost_usd: usage.and_then(|usage| usage.total.cost_usd),
-            input_tokens: usage.and_then(|usage| usage.total.input_tokens),
-            output_tokens: usage.and_then(|usage| usage.total.output_tokens),
-            cache_read_tokens: usage.and_then(|usage| usage.total.cache_read_tokens),
-            cache_creation_tokens: usage.and_then(|usage| usage.total.cache_creation_tokens),
+            total_tokens: tokens.and_then(Usage::all_tokens),
+            total_cost_usd: cost(own).or_else(|| cost(usage)),
+            input_tokens: total.and_then(|total| total.input_tokens),
+            output_tokens: total.and_then(|total| total.output_tokens),
+            cache_read_tokens: total.and_then(|total| total.cache_read_tokens),
+            cache_creation_tokens: total.and_then(|total| total.cache_creation_tokens),
             turns: record.turns,
-            tools_used: sidecar.and_then(|sidecar| sidecar.tools_used.clone()),
-            duration_ms: sidecar.and_then(|sidecar| sidecar.duration_ms),
+            tools_used: sidecar
+                .and_then(|sidecar| sidecar.tools_used.clone())
+                .or_else(|| record.tools_used.clone()),
+            duration_ms: sidecar
+                .and_then(|sidecar| sidecar.duration_ms)
+                .or(record.session_ms)
+                .or_else(|| record.agent_ms()),
+            usage_source: tokens.map(|usage| usage.source),
+            gateway: record.gateway.as_ref().map(GatewayMeta::from),
+            differences: record
+                .gateway
+                .iter()
+                .flat_map(|gateway| gateway.differences.iter().cloned())
+                .collect(),
         }
     }
 

@@ -11,7 +11,6 @@ mod results;
 mod tail;
 
 pub use event_log::{EventLog, EventWriter};
-pub(crate) use events::all_tokens;
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
 pub use iteration::{CheckRecord, IterationReason, IterationRecord};
 pub(crate) use meta::meta_scores;

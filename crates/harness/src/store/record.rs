@@ -69,15 +69,25 @@ pub struct Record {
     /// The agent's process; absent when none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRecord>,
-    /// What it used; absent when unknown.
+    /// What it used: the gateway's figures where it counted any, else the agent's own; absent when
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The agent's own figures, when those of the gateway are in `usage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_usage: Option<Usage>,
     /// The agent's own id of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Turns, by the agent's account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
+    /// How long the agent worked, by its own account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_ms: Option<u64>,
+    /// The tools that it used, by name; absent when its output does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools_used: Option<Vec<String>>,
     /// What was counted in its output.
     pub counts: Counts,
     /// What it changed; absent when that could not be told.

@@ -12,7 +12,7 @@ use camino::Utf8Path;
 use fs_err as fs;
 use tempfile::NamedTempFile;
 
-use super::{Ran, Ready, Trial, chain, logs_folder, millis, prepare::NotRun};
+use super::{Ran, Ready, Trial, chain, logs_folder, millis, prepare::NotRun, settled};
 use crate::{
     config::{CheckLoop, RetryOn},
     evaluate::shell::{self, ShellCommand},
@@ -234,6 +234,7 @@ impl Trial<'_> {
         }
         let contender = self.contender();
         let conclusion = &ran.conclusion;
+        let (usage, agent_usage) = settled(conclusion, self.record.gateway.as_ref());
         let number = u32::try_from(self.record.iterations.len()).unwrap_or(u32::MAX);
         self.record.iterations.push(IterationRecord {
             number: number.saturating_add(1),
@@ -244,7 +245,8 @@ impl Trial<'_> {
             folder: None,
             outcome: conclusion.outcome,
             process: self.record.process.clone(),
-            usage: conclusion.usage.clone(),
+            usage,
+            agent_usage,
             gateway: self.record.gateway.clone(),
             session_id: conclusion.session_id.clone(),
             turns: conclusion.turns,

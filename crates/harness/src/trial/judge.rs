@@ -57,6 +57,7 @@ impl Trial<'_> {
                         workspace,
                         change,
                         reference: self.plan.task.reference.as_ref(),
+                        usage: self.record.usage.as_ref(),
                         artifacts: &self.artifacts,
                         evidence: EVIDENCE,
                         scratch: &area.scratch,

@@ -35,7 +35,7 @@ use crate::{
     event::{Listener, Phase, RunEvent, TrialName},
     host::Host,
     log::{Account, Contender, LogWriter, Times},
-    models::{Models, TrialModels},
+    models::{GatewayRecord, Models, TrialModels},
     outcome::{Ending, Outcome},
     packages::{InstalledPackage, Package},
     plan::TrialPlan,
@@ -46,6 +46,7 @@ use crate::{
     store::{self, Record, Results, StoreError, TrialStatus},
     task::Reference,
     tree,
+    usage::Usage,
     workspace::{Bases, Change, Workspace},
 };
 
@@ -355,7 +356,7 @@ impl<'a> Trial<'a> {
     fn conclude(&mut self, ran: &Ran) {
         self.take_over_identity(ran);
         let record = &mut self.record;
-        record.usage.clone_from(&ran.conclusion.usage);
+        (record.usage, record.agent_usage) = settled(&ran.conclusion, record.gateway.as_ref());
         record.session_id.clone_from(&ran.conclusion.session_id);
         record.turns = ran.conclusion.turns;
         record.counts = ran.conclusion.counts;
@@ -499,6 +500,17 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// The figures that count, and the agent's own where those are the gateway's.
+fn settled(
+    conclusion: &Conclusion,
+    gateway: Option<&GatewayRecord>,
+) -> (Option<Usage>, Option<Usage>) {
+    let own = conclusion.usage.as_ref().filter(|usage| usage.is_own());
+    let counted = gateway.and_then(GatewayRecord::usage);
+    let agent_usage = own.filter(|_| counted.is_some()).cloned();
+    (Usage::settled(own, counted), agent_usage)
+}
+
 fn logs_folder(artifacts: &Utf8Path, adapter: &dyn Adapter) -> Utf8PathBuf {
     artifacts.join(format!("{}-logs", adapter.name()))
 }
@@ -564,8 +576,11 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
         gateway: None,
         process: None,
         usage: None,
+        agent_usage: None,
         session_id: None,
         turns: None,
+        session_ms: None,
+        tools_used: None,
         counts: Counts::default(),
         diff: None,
         sidecar: None,

@@ -1,6 +1,6 @@
 //! Running a trial's agent, and adding what only the harness knows to what its session concluded.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use proctor_process::{CaptureLimits, CapturePaths, Limits};
@@ -18,6 +18,7 @@ use crate::{
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
     store, tree,
+    usage::UsageSource,
 };
 
 /// The signal by which the kernel ends processes.
@@ -99,6 +100,7 @@ impl Trial<'_> {
             capture_error,
             facts,
             repeated,
+            tools,
         } = driven;
         let duration_ms = millis(report.duration);
         if let Some(facts) = facts {
@@ -112,6 +114,8 @@ impl Trial<'_> {
         self.bring_workspace_out(&mut conclusion).await;
         self.read_sidecar(&mut conclusion);
         self.remove_ignore_lines().await;
+        self.compare_accounts(&mut conclusion);
+        self.note_session(&conclusion, tools);
         if conclusion.outcome == Outcome::Timeout {
             self.note_timeout(&mut conclusion, &ending, duration_ms);
         }
@@ -185,7 +189,40 @@ impl Trial<'_> {
         conclusion.errors.push(error);
     }
 
-    /// Take down what went through the gateway, and hold the agent's own account against it.
+    /// Compare the agent's own figures with the gateway's. An agent without any has the gateway's
+    /// in its log.
+    fn compare_accounts(&mut self, conclusion: &mut Conclusion) {
+        let Some(record) = &mut self.record.gateway else {
+            return;
+        };
+        match &conclusion.usage {
+            None => conclusion.usage = record.usage(),
+            Some(usage) => record.compare(usage),
+        }
+    }
+
+    /// Record what the session says about the agent's work, over all iterations.
+    fn note_session(&mut self, conclusion: &Conclusion, tools: BTreeSet<String>) {
+        let record = &mut self.record;
+        let before = if record.iterations.is_empty() {
+            Some(0)
+        } else {
+            record.session_ms
+        };
+        let took = conclusion.times.duration_ms;
+        record.session_ms = before.zip(took).map(|(before, took)| before + took);
+        // A final account without a tool call says that there was none; other silence says nothing.
+        let usage = conclusion.usage.as_ref();
+        let is_final = usage.is_some_and(|usage| usage.source == UsageSource::ResultEvent);
+        if tools.is_empty() && !is_final && record.tools_used.is_none() {
+            return;
+        }
+        let mut all: BTreeSet<String> = record.tools_used.take().into_iter().flatten().collect();
+        all.extend(tools);
+        record.tools_used = Some(all.into_iter().collect());
+    }
+
+    /// Take down what went through the gateway.
     async fn close_models(&mut self, conclusion: &mut Conclusion) {
         let (Some(all), Some(own)) = (self.context.models, self.models.take()) else {
             return;
@@ -195,10 +232,6 @@ impl Trial<'_> {
             && let Err(error) = store::write_json(&self.artifacts.join(CONTEXT_FILE), &context)
         {
             self.record.notes.push(chain(&error));
-        }
-        match &conclusion.usage {
-            None => conclusion.usage = record.usage(),
-            Some(usage) => record.compare(usage),
         }
         if let Some(failed) = record.last_failure.take()
             && matches!(
