@@ -312,6 +312,7 @@ impl<'a> Reader<'a> {
 
     fn read_socket(&mut self, event: &SocketEvent) {
         match event {
+            SocketEvent::Closed => {}
             SocketEvent::Opened => self.session.on_open(&mut self.desk),
             SocketEvent::Frame(frame) => {
                 for line in frame

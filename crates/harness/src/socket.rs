@@ -1,7 +1,7 @@
 //! A WebSocket on loopback for agents that connect to their driver. Connections may come and
 //! go; what is to be sent waits for the next one.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 
 use camino::Utf8Path;
 use futures_util::{SinkExt, StreamExt};
@@ -10,8 +10,15 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
     task::JoinSet,
+    time::timeout,
 };
-use tokio_tungstenite::tungstenite::{Message, protocol::WebSocketConfig};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message,
+        protocol::{CloseFrame, WebSocketConfig, frame::coding::CloseCode},
+    },
+};
 use tokio_util::either::Either;
 
 /// Frames that may wait for their reader before the agent has to.
@@ -20,6 +27,16 @@ const WAITING_FRAMES: usize = 64;
 /// A frame may hold several lines; one that is larger breaks the connection.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 
+/// How long a client may take for the handshake. A probe that connects and says nothing would
+/// keep the agent out.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long a client may take to answer a close frame.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// How long to wait for a client that connects again after a close frame.
+const RECONNECTING: Duration = Duration::from_secs(3);
+
 /// What came in.
 #[derive(Debug)]
 pub enum SocketEvent {
@@ -27,6 +44,27 @@ pub enum SocketEvent {
     Opened,
     /// A frame; it may hold several lines.
     Frame(Vec<u8>),
+    /// The connection has ended.
+    Closed,
+}
+
+/// How to end the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// A close frame with code 1000.
+    Normal,
+    /// The quickest end of a Claude Code, which takes every close for a lost connection: it tries
+    /// again after 1, 2 and 4 seconds, and exits when four errors have been counted. An error and
+    /// the close behind it count as two. So the close frame has a code that is an error (1006), the
+    /// first new connection is refused, and only then is the old one ended: that is the fourth.
+    Final,
+}
+
+/// What is sent to the client.
+#[derive(Debug)]
+enum Outgoing {
+    Line(Vec<u8>),
+    Close(Farewell),
 }
 
 /// The listening end. Everything ends when it is dropped.
@@ -35,7 +73,7 @@ pub struct Socket {
     /// Where it listens.
     pub address: SocketAddr,
     incoming: mpsc::Receiver<SocketEvent>,
-    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
     _task: JoinSet<()>,
 }
 
@@ -78,10 +116,18 @@ impl Socket {
         self.incoming.recv().await
     }
 
-    /// Send one line as a frame, now or when somebody connects.
+    /// Send one line as a frame, now or when the next client connects.
     pub fn send(&self, line: Vec<u8>) {
         // The task ends only with the socket itself.
-        let _ = self.outgoing.send(line);
+        let _ = self.outgoing.send(Outgoing::Line(line));
+    }
+
+    /// Close the connection that is open, and listen no more. Waits until the client has seen it,
+    /// for a few seconds at most.
+    pub async fn close(mut self, farewell: Farewell) {
+        let _ = self.outgoing.send(Outgoing::Close(farewell));
+        let over = async { while self.incoming.recv().await.is_some() {} };
+        let _ = timeout(CLOSING + RECONNECTING, over).await;
     }
 }
 
@@ -106,44 +152,98 @@ impl Listener {
 async fn serve(
     mut listener: Listener,
     events: mpsc::Sender<SocketEvent>,
-    mut replies: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
 ) {
     while let Ok(stream) = listener.accept().await {
-        if converse(stream, &events, &mut replies).await.is_none() {
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_FRAME_BYTES))
+            .max_frame_size(Some(MAX_FRAME_BYTES));
+        let accepted = tokio_tungstenite::accept_async_with_config(stream, Some(config));
+        let Ok(Ok(mut connection)) = timeout(HANDSHAKE, accepted).await else {
+            continue;
+        };
+        if events.send(SocketEvent::Opened).await.is_err() {
             return;
+        }
+        match converse(&mut connection, &mut listener, &events, &mut outgoing).await {
+            End::Lost if events.send(SocketEvent::Closed).await.is_ok() => {}
+            End::Lost | End::Unheard => return,
+            End::Said(farewell) => return close(connection, &mut listener, farewell).await,
         }
     }
 }
 
-/// Carry frames both ways until the connection ends; `None` when nobody listens any more.
+/// Why a conversation ended.
+enum End {
+    /// The connection did.
+    Lost,
+    /// The socket was dropped.
+    Unheard,
+    /// It is to be closed.
+    Said(Farewell),
+}
+
+/// Carry frames both ways until the connection ends. There is one client: others are refused.
 async fn converse(
-    stream: Connection,
+    connection: &mut WebSocketStream<Connection>,
+    listener: &mut Listener,
     events: &mpsc::Sender<SocketEvent>,
-    replies: &mut mpsc::UnboundedReceiver<Vec<u8>>,
-) -> Option<()> {
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(MAX_FRAME_BYTES))
-        .max_frame_size(Some(MAX_FRAME_BYTES));
-    let Ok(connection) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await
-    else {
-        return Some(());
-    };
-    events.send(SocketEvent::Opened).await.ok()?;
-    let (mut sink, mut source) = connection.split();
+    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
+) -> End {
     loop {
-        tokio::select! {
-            frame = source.next() => match frame {
-                Some(Ok(Message::Text(text))) => events.send(SocketEvent::Frame(text.as_bytes().to_vec())).await.ok()?,
-                Some(Ok(Message::Binary(bytes))) => events.send(SocketEvent::Frame(bytes.to_vec())).await.ok()?,
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Some(()),
-                Some(Ok(_)) => {}
-            },
-            reply = replies.recv() => {
-                let text = String::from_utf8_lossy(&reply?).into_owned();
-                if sink.send(Message::text(text)).await.is_err() {
-                    return Some(());
+        let frame = tokio::select! {
+            frame = connection.next() => frame,
+            other = listener.accept() => {
+                drop(other);
+                continue;
+            }
+            order = outgoing.recv() => {
+                let line = match order {
+                    None => return End::Unheard,
+                    Some(Outgoing::Close(farewell)) => return End::Said(farewell),
+                    Some(Outgoing::Line(line)) => line,
+                };
+                let text = String::from_utf8_lossy(&line).into_owned();
+                match connection.send(Message::text(text)).await {
+                    Ok(()) => continue,
+                    Err(_) => return End::Lost,
                 }
             }
+        };
+        let bytes = match frame {
+            Some(Ok(Message::Text(text))) => text.as_bytes().to_vec(),
+            Some(Ok(Message::Binary(bytes))) => bytes.to_vec(),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => return End::Lost,
+            Some(Ok(_)) => continue,
+        };
+        if events.send(SocketEvent::Frame(bytes)).await.is_err() {
+            return End::Unheard;
         }
+    }
+}
+
+/// Tell the client that the conversation is over.
+async fn close(
+    mut connection: WebSocketStream<Connection>,
+    listener: &mut Listener,
+    farewell: Farewell,
+) {
+    let frame = CloseFrame {
+        code: match farewell {
+            Farewell::Normal => CloseCode::Normal,
+            Farewell::Final => CloseCode::Abnormal,
+        },
+        reason: "done".into(),
+    };
+    let sent = connection.send(Message::Close(Some(frame))).await;
+    if sent.is_err() {
+        return;
+    }
+    match farewell {
+        Farewell::Normal => {
+            let answered = async { while let Some(Ok(_)) = connection.next().await {} };
+            let _ = timeout(CLOSING, answered).await;
+        }
+        Farewell::Final => drop(timeout(RECONNECTING, listener.accept()).await),
     }
 }

@@ -227,13 +227,19 @@ pub fn hash(root: &Path) -> Result<String> {
 /// Write a file so that it is either there whole or not at all, also after a power cut.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     write_part(path, bytes)?;
-    platform::sync_folder(path.parent().unwrap_or(Path::new(".")))
+    platform::sync_folder(folder_of(path))
+}
+
+/// The folder that a file is in; a bare name is in the working directory.
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    parent.unwrap_or(Path::new("."))
 }
 
 /// Write a file whole, whose name a power cut may take away until another one of the same folder is written
 /// [`write_atomically`].
 pub fn write_part(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    let mut file = NamedTempFile::new_in(folder_of(path))?;
     file.write_all(bytes)?;
     persist(file, path)
 }

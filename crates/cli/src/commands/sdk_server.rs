@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_harness::{
-    agents::claude_code::{SdkServer, Served},
-    outcome::Outcome,
-    store,
-    trial::TrialError,
-};
+use proctor_harness::{agents::claude_code::SdkServer, outcome::Outcome, store, trial::TrialError};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -19,24 +14,19 @@ use crate::{
 
 pub fn sdk_server(args: &SdkServerArgs) -> Result<Exit, CliError> {
     let task = fs_err::read_to_string(&args.task_file)?;
+    // Found out now, and not when the tokens are spent.
+    let folder = args.metrics_file.parent();
+    if let Some(folder) = folder.filter(|folder| !folder.as_str().is_empty()) {
+        fs_err::metadata(folder)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(args, task))?;
-    // Written first: whatever happened, what was used was used.
-    store::write_json(&args.metrics_file, &served.sidecar).map_err(TrialError::Store)?;
-    for error in &served.errors {
-        ui::note(error);
-    }
-    Ok(match served.outcome {
-        Outcome::Completed => Exit::Success,
-        Outcome::Interrupted => Exit::Interrupted,
-        _ => Exit::Failed,
-    })
+    runtime.block_on(serve(args, task))
 }
 
-async fn serve(args: &SdkServerArgs, task: String) -> Result<Served, CliError> {
-    let server = SdkServer::listen(args.port, Duration::from_secs(args.silence)).await?;
+async fn serve(args: &SdkServerArgs, task: String) -> Result<Exit, CliError> {
+    let mut server = SdkServer::listen(args.port, Duration::from_secs(args.silence)).await?;
     ui::print(&format!("{}\n", server.port()))?;
     let cancel = CancellationToken::new();
     let mut signals = StopSignals::listen()?;
@@ -45,11 +35,28 @@ async fn serve(args: &SdkServerArgs, task: String) -> Result<Served, CliError> {
             ui::note(line);
         }
     };
-    let serving = server.serve(task, &mut show, &cancel);
-    tokio::pin!(serving);
-    tokio::select! {
-        done = &mut serving => return Ok(done),
-        () = signals.next() => cancel.cancel(),
+    let served = {
+        let serving = server.serve(task, &mut show, &cancel);
+        tokio::pin!(serving);
+        tokio::select! {
+            done = &mut serving => done,
+            () = signals.next() => {
+                cancel.cancel();
+                serving.await
+            }
+        }
+    };
+    // Before the CLI is released: the script that started both may end this process then.
+    if let Some(sidecar) = &served.sidecar {
+        store::write_json(&args.metrics_file, sidecar).map_err(TrialError::Store)?;
     }
-    Ok(serving.await)
+    for error in &served.errors {
+        ui::note(error);
+    }
+    server.close().await;
+    Ok(match served.outcome {
+        Outcome::Completed => Exit::Success,
+        Outcome::Interrupted => Exit::Interrupted,
+        _ => Exit::Failed,
+    })
 }

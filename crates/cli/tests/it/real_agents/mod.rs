@@ -172,7 +172,7 @@ fn assert_edited(record: &Value) {
     let side = record["gateway"]["side_calls"].as_array();
     for count in [read, written] {
         let side: u64 = side.into_iter().flatten().map(count).sum();
-        let own = count(&record["usage"]);
+        let own = count(&record["agent_usage"]);
         assert_eq!(own + side, count(&record["gateway"]), "{record:#}");
     }
     assert_eq!(read(&record["gateway"]), 2700);

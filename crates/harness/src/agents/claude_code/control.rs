@@ -1,12 +1,13 @@
 //! The control protocol of Claude Code, over standard input and output or a WebSocket:
 //! initialise, send the prompt once, answer permission requests, stop after the result.
+//! Current CLIs nest what they ask in `request`; a client that does not (`flat`) is answered alike.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::stream::ClaudeSession;
+use super::{flat, stream::ClaudeSession};
 use crate::{
     outcome::{Ending, Outcome},
     session::{Conclusion, LogError, Session, SessionEvent, SessionHost, Source},
@@ -43,6 +44,8 @@ pub(super) struct Control {
     prompt: String,
     policy: Policy,
     state: State,
+    /// The client speaks the flat form; messages of its model so far.
+    flat: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +79,28 @@ impl Control {
             prompt,
             policy,
             state: State::Waiting,
+            flat: None,
+        }
+    }
+
+    /// Whether the client speaks the flat form.
+    pub(super) fn is_flat(&self) -> bool {
+        self.flat.is_some()
+    }
+
+    /// Answer a request in the flat form, in which the client initialises and the prompt follows.
+    fn on_flat_request(&mut self, request: &flat::Request<'_>, host: &mut dyn SessionHost) {
+        self.flat.get_or_insert(0);
+        let is_allowed = self.policy == Policy::Allow;
+        send(host, &request.answer(is_allowed));
+        match request.subtype.as_ref() {
+            "initialize" if matches!(self.state, State::Waiting | State::Initializing) => {
+                self.state = State::Running;
+                let prompt = std::mem::take(&mut self.prompt);
+                send(host, &flat::prompt(&prompt));
+            }
+            "can_use_tool" => request.tell(is_allowed, host),
+            _ => {}
         }
     }
 
@@ -128,6 +153,10 @@ impl Control {
     }
 
     fn on_control_line(&mut self, line: &[u8], host: &mut dyn SessionHost) -> bool {
+        if let Some(request) = flat::Request::read(line) {
+            self.on_flat_request(&request, host);
+            return true;
+        }
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(line) else {
             return false;
         };
@@ -170,7 +199,17 @@ impl Session for Control {
         if source != Source::Stderr && is_control(line) && self.on_control_line(line, host) {
             return;
         }
-        self.inner.on_line(source, line, host);
+        match &mut self.flat {
+            None => self.inner.on_line(source, line, host),
+            Some(messages) => match flat::Event::read(line) {
+                flat::Event::Assistant(message) => {
+                    *messages += 1;
+                    message.tell(host);
+                }
+                flat::Event::Result(line) => self.inner.on_line(source, &line, host),
+                flat::Event::Other => self.inner.on_line(source, line, host),
+            },
+        }
         if self.state == State::Running && self.inner.is_finished() {
             self.state = State::Done;
             host.close_input();
@@ -184,6 +223,7 @@ impl Session for Control {
 
     fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
         let mut conclusion = Box::new(self.inner).finish(ending, host);
+        conclusion.turns = conclusion.turns.or(self.flat);
         if self.state == State::Waiting && conclusion.outcome == Outcome::AgentError {
             // It never had the prompt, so this says nothing about how it works.
             conclusion.outcome = Outcome::Sandbox;
@@ -291,6 +331,45 @@ mod tests {
         assert!(!told(&[running, result]).closed);
         assert!(!told(&[running, result, done]).closed);
         assert!(told(&[running, result, done, result]).closed);
+    }
+
+    #[test]
+    fn a_flat_client_is_answered_in_the_flat_form_and_has_the_prompt_once() {
+        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
+        let mut control = Control::new(inner, "do it".to_owned(), Policy::Allow);
+        let mut asked = Asked::default();
+        for line in [
+            r#"{"type":"control_request","subtype":"initialize","supportedApiVersions":["1"]}"#,
+            r#"{"type":"control_request","subtype":"can_use_tool","toolName":"Bash","input":{"command":"ls"}}"#,
+            r#"{"type":"control_request","subtype":"initialize","request_id":"again"}"#,
+            r#"{"type":"control_request","subtype":"dance"}"#,
+            "no JSON",
+            r#"{"type":"assistant","content":[{"type":"text","text":"hello"}]}"#,
+            r#"{"type":"result","result":"done","usage":{"input_tokens":7,"output_tokens":3}}"#,
+        ] {
+            control.on_line(Source::Socket, line.as_bytes(), &mut asked);
+        }
+        let initialized = json!({"type": "control_response", "subtype": "initialize", "apiVersion": "1", "permissionMode": "default"});
+        let prompt = json!({"type": "user", "content": [{"type": "text", "text": "do it"}]});
+        let allowed =
+            json!({"type": "control_response", "subtype": "can_use_tool", "allowed": true});
+        assert_eq!(asked.replies[..3], [initialized.clone(), prompt, allowed]);
+        let mut again = initialized;
+        again["request_id"] = "again".into();
+        assert_eq!(asked.replies[3], again, "the prompt is not sent again");
+        assert_eq!(asked.replies[4]["subtype"], "dance");
+        assert!(asked.replies[4]["error"].is_string());
+        assert_eq!(asked.replies.len(), 5);
+        assert!(asked.closed, "the result ends it");
+        let ending = Ending {
+            code: Some(0),
+            ..Ending::default()
+        };
+        let conclusion = Box::new(control).finish(&ending, &mut asked);
+        assert_eq!(conclusion.outcome, Outcome::Completed);
+        assert_eq!(conclusion.turns, Some(1));
+        let usage = conclusion.usage.unwrap();
+        assert_eq!(usage.total.input_tokens, Some(7));
     }
 
     #[test]

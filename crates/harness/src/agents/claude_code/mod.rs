@@ -5,6 +5,7 @@ mod control;
 mod definitions;
 mod event;
 mod flags;
+mod flat;
 mod json;
 mod message;
 mod server;

@@ -1,6 +1,7 @@
 //! Tests of the session, each through the whole path to the log, and what they share.
 
 mod recorded;
+mod server;
 mod text;
 mod verdict;
 
