@@ -369,6 +369,7 @@ fn resolve(
         execution.sandbox = SandboxKind::Docker;
     }
     execution.refuses_gateway = without_gateway(&whole);
+    thunderdome::without_gateway(&whole, &mut execution, &mut faults);
     if execution.sandbox == SandboxKind::Docker {
         execution.use_containers();
     }

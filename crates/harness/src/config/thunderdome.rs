@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use super::{
     agent::{AgentSpec, AgentType},
     error::{ConfigError, Fault},
-    execution::{Execution, GatewaySettings},
+    execution::{Execution, GatewaySettings, Network},
     interpolate, litellm,
     node::{Node, Span, Value},
     parse::{self, Format},
@@ -69,7 +69,7 @@ const TELLING: [&str; 30] = [
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "stands for its schema")]
 pub(super) struct ProxyAsWritten {
-    /// Who stands between agents and providers.
+    /// Who stands between agents and providers; with `none` containers have an open network.
     gateway: Option<ProxyKind>,
     /// What one trial may spend, in dollars; 0 is no limit.
     #[schemars(range(min = 0))]
@@ -383,6 +383,41 @@ fn number(node: &Node) -> Option<f64> {
         Value::Int(whole) => Some(whole as f64),
         Value::Float(number) => Some(number),
         _ => None,
+    }
+}
+
+/// What `proxy: {gateway: none}` leaves of the other settings. Thunderdome's containers then reach
+/// the providers themselves; what only a gateway can do is refused.
+pub(super) fn without_gateway(root: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
+    if !execution.refuses_gateway {
+        return;
+    }
+    let proxy = root.get("proxy");
+    if let Some(proxy) = proxy.filter(|proxy| proxy.get("budget_per_trial_usd").is_some()) {
+        let message = "`budget_per_trial_usd` needs a gateway, and `gateway` is `none`";
+        let fault = proxy.fault("budget_per_trial_usd", message);
+        faults.push(fault.with_hint("use `gateway: proctor`, or remove the budget"));
+    }
+    if root.get("gateway").is_some() {
+        let message = "`gateway` contradicts `proxy: {gateway: none}`";
+        faults.push(root.fault("gateway", message).with_hint("keep one of them"));
+    }
+    execution.gateway = None;
+    let names_no_host = |network: &Node| network.get("allowlist").is_some();
+    match &execution.network {
+        // Thunderdome's files have the empty list as a placeholder.
+        Some(Network::Gateway) if root.get("network").is_some_and(names_no_host) => {
+            execution.network = None;
+        }
+        Some(network @ (Network::Gateway | Network::Allowlist(_))) => {
+            let message = format!(
+                "`network: {}` needs a gateway, and `proxy.gateway` is `none`",
+                network.as_str()
+            );
+            let hint = "remove `network`, or use `network: open` or `network: none`";
+            faults.push(root.fault("network", message).with_hint(hint));
+        }
+        _ => {}
     }
 }
 

@@ -105,7 +105,12 @@ impl Trial<'_> {
             record.image_digest.clone_from(&image.digest);
         }
         self.record.sandbox = SandboxRecord::Docker(Box::new(record));
-        Ok(Some(image.map_err(failed)?))
+        let is_tasks = environment.is_some();
+        let image = image.map_err(|error| match error {
+            EngineError::ImageMissing { .. } => missing(&error, is_tasks),
+            error => failed(error),
+        });
+        Ok(Some(image?))
     }
 
     /// The CLI that was installed for one who takes part, as containers see it.
@@ -284,10 +289,15 @@ impl Trial<'_> {
     /// What the trial may reach: as the suite says, else as the task does.
     pub(super) fn reach(&self) -> Network {
         let asked = self.docker().map(|docker| &docker.execution.network);
+        let refuses_gateway = self
+            .docker()
+            .is_some_and(|docker| docker.execution.refuses_gateway);
         let task = self.plan.task.environment();
         match (asked, task.map(|environment| &environment.network)) {
             (Some(Some(asked)), _) => asked.clone(),
             (None, _) | (_, Some(None | Some(task::Network::Public))) => Network::Open,
+            // Without a gateway there is no other way to a model.
+            (_, None) if refuses_gateway && self.context.models.is_none() => Network::Open,
             (_, None) => Network::Gateway,
             (_, Some(Some(task::Network::NoNetwork))) => Network::None,
             (_, Some(Some(task::Network::Allowlist(hosts)))) => Network::Allowlist(hosts.clone()),
@@ -403,6 +413,20 @@ fn limits(asked: ResourceLimits, environment: Option<&Environment>) -> ResourceL
         memory: asked.memory.or(task.memory),
         pids: asked.pids.or(task.pids),
         disk: asked.disk.or(task.disk),
+    }
+}
+
+/// An image that is not there. Without the agent's own no trial of that agent can run.
+fn missing(error: &EngineError, is_tasks: bool) -> NotRun {
+    let hint = error.hint().unwrap_or_default();
+    NotRun::Infrastructure {
+        outcome: if is_tasks {
+            Outcome::Sandbox
+        } else {
+            Outcome::NotInstalled
+        },
+        code: "IMAGE_MISSING",
+        message: format!("{error}; {hint}"),
     }
 }
 

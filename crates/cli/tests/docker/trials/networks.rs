@@ -123,3 +123,49 @@ fn a_verifier_of_its_own_reaches_the_hosts_that_its_task_allows_and_no_others() 
     let record = rig.record("floor");
     assert_eq!(record["status"], "passed", "{record:#}");
 }
+
+/// `proxy: {gateway: none}` as in Thunderdome: containers reach what the engine does. A real key
+/// comes in only when the suite names it.
+#[test]
+fn without_a_gateway_containers_have_an_open_network_and_no_key_unless_it_is_passed() {
+    let Some(rig) = Rig::new() else { return };
+    const KEY: &str = "sk-ant-canary-0123456789";
+    let script = "for name in /sys/class/net/*; do echo net $${name##*/}; done; env; echo hello > greeting.txt";
+    let run = |agent: &Value, more: &Value| {
+        let mut suite = json!({"proxy": {"gateway": "none"}, "network": {"allowlist": []}});
+        for (key, value) in more.as_object().unwrap() {
+            suite[key] = value.clone();
+        }
+        let path = rig.suite(&json!([agent]), &suite);
+        let output = rig.program(&path, &[]).env("ANTHROPIC_API_KEY", KEY).run();
+        rig.assert_tidy();
+        output
+    };
+    let agent = shell("agent", script);
+    run(&agent, &json!({})).assert_code(0);
+    let printed = rig.printed("agent");
+    assert!(printed.contains("net eth0"), "{printed}");
+    assert!(!printed.contains(KEY), "{printed}");
+    let record = rig.record("agent");
+    assert_eq!(record["sandbox"]["network"], "open");
+    assert_eq!(record.get("gateway"), None, "{record:#}");
+    // The agent's own environment would bring the key in.
+    let mut keyed = agent.clone();
+    keyed["config"]["env"] = json!({"AUTHORIZATION": "Bearer ${ANTHROPIC_API_KEY}"});
+    let output = run(&keyed, &json!({}));
+    output.assert_code(3);
+    let told = "list ANTHROPIC_API_KEY under `secrets.unsafe_pass_through`";
+    assert!(output.stdout.contains(told), "{output}");
+    assert_eq!(rig.record("agent")["outcome"], "auth");
+    let passed = json!({"secrets": {"unsafe_pass_through": ["ANTHROPIC_API_KEY"]}});
+    run(&keyed, &passed).assert_code(0);
+    let printed = rig.printed("agent");
+    for line in [
+        format!("ANTHROPIC_API_KEY={KEY}"),
+        format!("AUTHORIZATION=Bearer {KEY}"),
+    ] {
+        assert!(printed.contains(&line), "{printed}");
+    }
+    let notes = rig.record("agent")["notes"].to_string();
+    assert!(notes.contains("ANTHROPIC_API_KEY"), "{notes}");
+}
