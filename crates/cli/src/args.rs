@@ -565,6 +565,10 @@ pub struct ImageBuildArgs {
     /// An argument of its Dockerfile, such as BASE=IMAGE; may be given more than once
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     pub args: Vec<String>,
+    /// The image's name, as a suite names it; may be given more than once
+    /// [default: proctor/<NAME>:latest]
+    #[arg(short, long = "tag", value_name = "IMAGE[:TAG]")]
+    pub tags: Vec<String>,
     /// The network of the build's commands, as the engine calls it
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,

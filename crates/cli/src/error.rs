@@ -5,7 +5,8 @@ use proctor_gateway::GatewayError;
 use proctor_harness::{
     check::CheckError, clean::CleanError, config::ConfigError, export::ExportError,
     litellm::LiteLlmError, plan::NoMatch, report, rescore::RescoreError, runner::FailedStart,
-    spec::SpecError, store::TrialStatus, suite::SuiteError, trial::TrialError,
+    sandbox::docker::EngineError, spec::SpecError, store::TrialStatus, suite::SuiteError,
+    trial::TrialError,
 };
 
 /// How the program ends.
@@ -122,6 +123,16 @@ pub enum CliError {
     /// A task could not be checked.
     #[error(transparent)]
     Check(#[from] CheckError),
+    /// The image that another one is built on is missing.
+    #[error("the engine does not have the base image {base:?} and could not pull it")]
+    NoBaseImage {
+        /// Its name.
+        base: String,
+        /// The image that was to be built.
+        shipped: &'static str,
+        /// What the engine says.
+        source: EngineError,
+    },
     /// The live view was asked for where it cannot be.
     #[error("--tui needs a terminal")]
     NoTerminal,
@@ -250,6 +261,9 @@ impl CliError {
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one".to_owned())
             }
+            CliError::NoBaseImage { shipped, .. } => Some(format!(
+                "name an image that the engine has: proctor image build {shipped} --arg BASE=IMAGE"
+            )),
             CliError::InTheWay { .. } => Some("choose another name".to_owned()),
             CliError::FailedStart(failed) => failed.hint.clone(),
             CliError::Exists { .. } => Some("use --force to write over it".to_owned()),
@@ -334,6 +348,7 @@ impl CliError {
             )
             | CliError::Spec(SpecError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)))
             | CliError::Rescore(RescoreError::Sandbox(_))
+            | CliError::NoBaseImage { .. }
             | CliError::Gateway(GatewayError::Listen { .. } | GatewayError::Thread { .. }) => {
                 Exit::Infrastructure
             }

@@ -96,6 +96,7 @@ mod tests {
             record: "r".into(),
             usage: None,
             cost_usd: None,
+            error: None,
             replay: None,
         }
     }

@@ -171,6 +171,9 @@ pub struct TrialSummary {
     pub usage: Option<Usage>,
     /// What it cost; null when unknown.
     pub cost_usd: Option<Usd>,
+    /// Why infrastructure failed it, when it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// What was done with a recording, when calls were answered from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
@@ -323,6 +326,11 @@ pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
         record: folder.join("artifacts").join(store::RECORD_FILE),
         usage: record.usage.clone(),
         cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),
+        error: record
+            .errors
+            .first()
+            .filter(|_| record.outcome.is_infrastructure())
+            .map(|error| error.message.clone()),
         replay: record
             .gateway
             .as_ref()

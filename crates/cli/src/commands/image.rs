@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use proctor_harness::{
     config::{Execution, SandboxKind},
-    sandbox::{Sandbox, docker::BuildSpec},
+    host::Host,
+    sandbox::{
+        Sandbox,
+        docker::{self, BuildSpec, SHIPPED},
+    },
     suite::SuiteError,
 };
 
@@ -16,16 +20,17 @@ use crate::{
 
 pub fn build(args: &ImageBuildArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
-    let (name, dockerfile) = match args.name {
+    let (shipped, dockerfile) = match args.name {
         ShippedImage::ClaudeCode => (
-            "proctor/claude-code",
+            SHIPPED[0],
             include_str!("../../../../docker/claude-code/Dockerfile"),
         ),
         ShippedImage::Aider => (
-            "proctor/aider",
+            SHIPPED[1],
             include_str!("../../../../docker/aider/Dockerfile"),
         ),
     };
+    let name = format!("proctor/{shipped}");
     let context = tempfile::tempdir_in(&host.temp)?;
     fs_err::write(context.path().join("Dockerfile"), dockerfile)?;
     fs_err::copy(&host.binary, context.path().join("proctor"))?;
@@ -34,29 +39,62 @@ pub fn build(args: &ImageBuildArgs) -> Result<Exit, CliError> {
         dockerfile: "Dockerfile".to_owned(),
         images: BTreeMap::new(),
         args: arguments(&args.args)?,
-        name: name.to_owned(),
+        name: name.clone(),
         labels: BTreeMap::new(),
         network: args.network.clone(),
     };
+    let mut tags = args.tags.clone();
+    if tags.is_empty() {
+        tags.push(name);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    runtime.block_on(build_as(&host, &spec, &tags, shipped))?;
+    for tag in &tags {
+        let (repo, tag) = docker::with_tag(tag);
+        ui::print(&format!("{repo}:{tag}\n"))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Build an image and give it all its names.
+async fn build_as(
+    host: &Host,
+    spec: &BuildSpec,
+    tags: &[String],
+    shipped: &'static str,
+) -> Result<(), CliError> {
     let execution = Execution {
         sandbox: SandboxKind::Docker,
         ..Execution::default()
     };
-    let image = runtime.block_on(async {
-        let sandbox = Sandbox::open(&execution, &host, &host.cwd).await?;
-        let Sandbox::Docker(docker) = &sandbox else {
-            unreachable!("containers were asked for");
-        };
-        let show = |line: &str| ui::note(line.trim_end());
-        let image = docker.engine.build(&spec, show).await?;
-        docker.engine.name(&image, name).await
-    });
-    image.map_err(|error| CliError::Suite(SuiteError::Sandbox(error)))?;
-    ui::print(&format!("{name}:latest\n"))?;
-    Ok(Exit::Success)
+    let failed = |error| CliError::Suite(SuiteError::Sandbox(error));
+    let sandbox = Sandbox::open(&execution, host, &host.cwd).await;
+    let sandbox = sandbox.map_err(failed)?;
+    let Sandbox::Docker(docker) = &sandbox else {
+        unreachable!("containers were asked for");
+    };
+    let show = |line: &str| ui::note(line.trim_end());
+    let image = match docker.engine.build(spec, show).await {
+        Ok(image) => image,
+        Err(source) => {
+            // The engine's words for this differ from engine to engine.
+            let missing = spec.missing_bases(&docker.engine).await.unwrap_or_default();
+            return Err(match missing.into_iter().next() {
+                Some(base) => CliError::NoBaseImage {
+                    base,
+                    shipped,
+                    source,
+                },
+                None => failed(source),
+            });
+        }
+    };
+    for tag in tags {
+        docker.engine.name(&image, tag).await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// `NAME=VALUE`, each.

@@ -58,6 +58,9 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     }
     text.push('\n');
     text.push_str(&totals(summary));
+    for (agent, error, times) in failures(&summary.trials) {
+        let _ = writeln!(text, "{agent}: {times} not judged: {error}");
+    }
     let litellm = summary
         .litellm
         .iter()
@@ -73,6 +76,24 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
         text.push_str(&replay(&name, trial.replay.as_ref()));
     }
     super::print(&text)
+}
+
+/// How infrastructure failed trials: the agent, why, and how many of its trials.
+fn failures(trials: &[TrialSummary]) -> Vec<(&str, &str, usize)> {
+    let mut all: Vec<(&str, &str, usize)> = Vec::new();
+    for trial in trials {
+        let Some(error) = &trial.error else { continue };
+        // A message may hold much of what a program printed.
+        let error = error.lines().next().unwrap_or_default();
+        let known = all
+            .iter_mut()
+            .find(|(agent, why, _)| *agent == trial.agent && *why == error);
+        match known {
+            Some((_, _, times)) => *times += 1,
+            None => all.push((&trial.agent, error, 1)),
+        }
+    }
+    all
 }
 
 fn of(trials: &[TrialSummary], status: TrialStatus) -> usize {

@@ -7,7 +7,7 @@ use camino::Utf8PathBuf;
 use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
 
-use crate::support::{context, install_claude, result, says, with, write};
+use crate::support::{context, install_claude, print, result_with, says, with, write};
 
 /// The repository of a task: `v1`, its solution, and its hidden tests.
 fn repo(context: &TestContext) {
@@ -325,6 +325,22 @@ fn what_is_not_there_yet_is_refused_by_name() {
             json!({"network": {"allowlist": []}}),
             "`network` needs containers",
         ),
+        (
+            json!({"proxy": {"gateway": "none", "budget_per_trial_usd": 2}}),
+            "`budget_per_trial_usd` needs a gateway",
+        ),
+        (
+            json!({"proxy": {"gateway": "none"}, "gateway": {}}),
+            "`gateway` contradicts `proxy: {gateway: none}`",
+        ),
+        (
+            json!({"proxy": {"gateway": "none"}, "sandbox": "docker", "network": "gateway"}),
+            "`network: gateway` needs a gateway",
+        ),
+        (
+            json!({"proxy": {"gateway": "none"}, "sandbox": "docker", "network": {"allowlist": ["example.org"]}}),
+            "`network: allowlist` needs a gateway",
+        ),
         (json!({"secrets": {"env_fil": "x"}}), "env_fil"),
         (
             json!({"orchestrators": image, "sandbox": "local"}),
@@ -471,23 +487,44 @@ fn the_null_adapter_does_nothing() {
 fn the_claude_code_adapter_hands_over_the_task_and_tells_the_figures() {
     let context = context();
     repo(&context);
+    // The script has no JSON parser but its own: text that looks like figures is none.
+    let looks =
+        r#"\", "num_turns": 99, "modelUsage": {"x": {"inputTokens": 7}}}, {"type": "result"} \\"#;
+    let call = |name: &str| {
+        let input = json!({"type": "tool_use", "name": "Fake", "text": looks});
+        json!({"type": "tool_use", "id": "t", "name": name, "input": input})
+    };
+    let content = [
+        call("Bash"),
+        json!({"type": "text", "text": looks}),
+        call("Odd"),
+    ];
+    let calls = json!({"line": {"message": {"id": "m", "content": content}, "type": "assistant"}});
+    let end = result_with(&json!({"result": looks}));
     install_claude(
         &context,
-        &[write("answer", "42\n"), says("m-1", "done"), result()],
+        &[
+            write("answer", "42\n"),
+            says("m-1", "done"),
+            calls,
+            print("no JSON {\"type\": \"result\"\n"),
+            end,
+        ],
     );
+    // Without jq, as in most images.
     let path = shipped_suite(&context, "claude-code");
     run(&context, &path).assert_code(0);
     let record = record(&context);
-    // The figures need jq; without it they are unknown, not wrong.
-    if Utf8PathBuf::from("/usr/bin/jq").exists() {
-        assert_eq!(record["usage"]["source"], "sidecar");
-        assert_eq!(record["usage"]["input_tokens"], 10);
-        assert_eq!(record["usage"]["output_tokens"], 40);
-        assert_eq!(record["usage"]["cost_usd"], 0.0153);
-        assert_eq!(record["turns"], 1);
-    } else {
-        assert_eq!(record["usage"], Value::Null);
-    }
+    assert_eq!(record["usage"]["source"], "sidecar");
+    assert_eq!(record["usage"]["input_tokens"], 10);
+    assert_eq!(record["usage"]["output_tokens"], 40);
+    assert_eq!(record["usage"]["cache_read_tokens"], 100);
+    assert_eq!(record["usage"]["cache_creation_tokens"], 30);
+    assert_eq!(record["usage"]["cost_usd"], 0.0153);
+    assert_eq!(record["turns"], 1);
+    let meta = trial(&context, "meta.json");
+    assert_eq!(meta["tools_used"], json!(["Bash", "Odd"]));
+    assert_eq!(meta["duration_ms"], 5);
     assert_eq!(record["diff"]["files_changed"], 1);
     // The agent's exit code is kept.
     install_claude(&context, &[json!({"exit": 7})]);

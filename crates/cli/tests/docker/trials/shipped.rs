@@ -3,14 +3,15 @@
 
 use camino::Utf8Path;
 use proctor_gateway::ScriptedModel;
-use proctor_testkit::{DEBIAN, llm};
+use proctor_testkit::{BUSYBOX, DEBIAN, Output, llm};
 use serde_json::json;
 
-use super::{Rig, models::run};
+use super::{Rig, codes, models::run};
 
 /// What the shipped Dockerfile pins.
 const VERSION: &str = "2.1.30";
 const IMAGE: &str = "proctor/claude-code:latest";
+const TAGGED: &str = "thunderdome-test/claude-code:latest";
 
 /// A base image whose `npm` knows one package.
 fn base(rig: &Rig, modules: &Utf8Path) -> String {
@@ -32,6 +33,64 @@ fn base(rig: &Rig, modules: &Utf8Path) -> String {
     name
 }
 
+fn build(rig: &Rig, args: &[&str]) -> Output {
+    let command = ["image", "build", "claude-code"];
+    let command = command.into_iter().chain(args.iter().copied());
+    let program = rig.context.proctor(command);
+    program.env("DOCKER_HOST", &rig.host).run()
+}
+
+/// The engine of the tests has no network, so nothing is pulled.
+#[test]
+fn a_base_image_that_cannot_be_pulled_is_named_with_what_to_do() {
+    let Some(rig) = Rig::new() else { return };
+    for (args, base) in [
+        (&[][..], "node:20-bookworm"),
+        (&["--arg", "BASE=no-such-base:1"], "no-such-base:1"),
+    ] {
+        let output = build(&rig, args);
+        output.assert_code(3);
+        assert!(
+            output
+                .stderr
+                .contains(&format!("does not have the base image {base:?}")),
+            "{output}"
+        );
+        let hint = "proctor image build claude-code --arg BASE=IMAGE";
+        assert!(output.stderr.contains(hint), "{output}");
+    }
+    // A build that fails for another reason has no such hint.
+    let output = build(&rig, &["--arg", &format!("BASE={BUSYBOX}")]);
+    output.assert_code(3);
+    assert!(!output.stderr.contains("BASE=IMAGE"), "{output}");
+}
+
+/// Thunderdome's own configuration before its images were built: the console says how to.
+#[test]
+fn a_missing_image_is_reported_with_the_command_that_builds_it() {
+    let Some(rig) = Rig::new() else { return };
+    fs_err::write(rig.context.root().join("adapter.sh"), "exit 0\n").unwrap();
+    let orchestrators = json!([
+        {"name": "claude-code", "adapter": "./adapter.sh", "image": "thunderdome-test/claude-code:none"},
+        {"name": "other", "adapter": "./adapter.sh", "image": "no-such-image:1"},
+    ]);
+    let more = json!({"orchestrators": orchestrators, "trials": 2});
+    let path = rig.suite(&json!([]), &more);
+    let output = rig.run(&path, &[]);
+    output.assert_code(3);
+    for told in [
+        "claude-code: 1 not judged: image \"thunderdome-test/claude-code:none\" is not on the engine; build it: proctor image build claude-code --tag thunderdome-test/claude-code:none",
+        "other: 1 not judged: image \"no-such-image:1\" is not on the engine; images are not pulled",
+        "docker pull no-such-image:1",
+        "2 not run",
+    ] {
+        assert!(output.stdout.contains(told), "{told}: {output}");
+    }
+    let record = rig.record("claude-code");
+    assert_eq!(record["outcome"], "not_installed", "{record:#}");
+    assert_eq!(codes(&record), ["IMAGE_MISSING"]);
+}
+
 #[test]
 fn the_image_of_claude_code_is_built_and_works() {
     let Some(rig) = Rig::new() else { return };
@@ -40,11 +99,18 @@ fn the_image_of_claude_code_is_built_and_works() {
     };
     let base = base(&rig, &modules);
     let argument = format!("BASE={base}");
-    let command = ["image", "build", "claude-code", "--arg", &argument];
-    let command = rig.context.proctor(command).env("DOCKER_HOST", &rig.host);
-    let output = command.run();
+    let output = build(&rig, &["--arg", &argument]);
     output.assert_code(0);
     assert_eq!(output.stdout, format!("{IMAGE}\n"));
+    // Under the names of a configuration: the image is the same, and is not built again.
+    let tags = ["--tag", TAGGED, "--tag", "localhost:5000/x/claude-code"];
+    let output = build(&rig, &[&["--arg", &argument], &tags[..]].concat());
+    output.assert_code(0);
+    let names = format!("{TAGGED}\nlocalhost:5000/x/claude-code:latest\n");
+    assert_eq!(output.stdout, names);
+    let id = |name: &str| rig.docker(&["image", "inspect", "--format", "{{.Id}}", name]);
+    assert_eq!(id(TAGGED), id(IMAGE));
+    assert_eq!(id("localhost:5000/x/claude-code:latest"), id(IMAGE));
     let script = llm::writes_file_then_says("/workspace/greeting.txt", "hello\n", "done");
     let model = ScriptedModel::start_blocking(script).unwrap();
     let agents = json!([{"name": "claude", "type": "claude-code"}]);

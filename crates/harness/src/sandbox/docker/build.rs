@@ -33,6 +33,24 @@ pub struct BuildSpec {
     pub network: Option<String>,
 }
 
+impl BuildSpec {
+    /// The images that the build starts from and the engine does not have.
+    pub async fn missing_bases(&self, engine: &Engine) -> Result<Vec<String>, EngineError> {
+        let path = self.context.join(&self.dockerfile);
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|error| EngineError::file("read", &path, &error))?;
+        let mut missing = Vec::new();
+        for name in bases(&text, &self.args) {
+            match engine.image(&name).await {
+                Err(EngineError::ImageMissing { image }) => missing.push(image),
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+        }
+        Ok(missing)
+    }
+}
+
 impl Engine {
     /// The image that this makes: as it is if it was built before, else built now. `sink` is given what the build says.
     pub async fn build(

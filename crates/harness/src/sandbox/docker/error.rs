@@ -7,6 +7,9 @@ use proctor_process::JobFailure;
 
 use crate::causes::root;
 
+/// The images whose Dockerfiles come with Proctor.
+pub const SHIPPED: [&str; 2] = ["claude-code", "aider"];
+
 /// Why an engine did not do what it was asked to. Sources are kept as text, so that an error can be told again.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum EngineError {
@@ -45,9 +48,9 @@ pub enum EngineError {
         message: String,
     },
     /// There is no such image.
-    #[error("there is no image {image:?}")]
+    #[error("image {image:?} is not on the engine")]
     ImageMissing {
-        /// As given.
+        /// Its name.
         image: String,
     },
     /// An image could not be built.
@@ -97,6 +100,14 @@ pub enum EngineError {
     },
 }
 
+/// The image that `proctor image build` makes under this name, whatever its registry and tag.
+fn shipped(image: &str) -> Option<&'static str> {
+    let name = image.split('@').next().unwrap_or_default();
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let name = name.split(':').next().unwrap_or_default();
+    SHIPPED.into_iter().find(|shipped| *shipped == name)
+}
+
 impl EngineError {
     /// Whether this is about the engine itself, so that another attempt may go well.
     pub fn is_gone(&self) -> bool {
@@ -105,8 +116,16 @@ impl EngineError {
 
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
-        let hint = "start it, or say in DOCKER_HOST or the suite's `hosts` where there is one; `proctor doctor` tells what is there";
-        matches!(self, Self::Unreachable { .. }).then(|| hint.to_owned())
+        match self {
+            Self::Unreachable { .. } => Some("start it, or say in DOCKER_HOST or the suite's `hosts` where there is one; `proctor doctor` tells what is there".to_owned()),
+            Self::ImageMissing { image } => Some(match shipped(image) {
+                Some(name) => format!("build it: proctor image build {name} --tag {image}"),
+                None => format!(
+                    "images are not pulled: build it, or run `docker pull {image}`, or name another one under `sandbox.images`"
+                ),
+            }),
+            _ => None,
+        }
     }
 
     /// Whether the engine does not know what was asked for.
@@ -152,6 +171,34 @@ impl EngineError {
             doing: doing.to_owned(),
             path: path.display().to_string(),
             reason: error.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_image_of_ours_is_named_with_the_command_that_builds_it() {
+        for (image, expect) in [
+            (
+                "thunderdome/claude-code:latest",
+                "proctor image build claude-code --tag thunderdome/claude-code:latest",
+            ),
+            ("aider", "proctor image build aider --tag aider"),
+            (
+                "localhost:5000/x/aider:1",
+                "proctor image build aider --tag localhost:5000/x/aider:1",
+            ),
+            ("alpine:latest", "docker pull alpine:latest"),
+            ("thunderdome/claude-code-opus:latest", "docker pull"),
+        ] {
+            let error = EngineError::ImageMissing {
+                image: image.to_owned(),
+            };
+            let hint = error.hint().unwrap();
+            assert!(hint.contains(expect), "{image}: {hint}");
         }
     }
 }

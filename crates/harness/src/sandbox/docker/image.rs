@@ -54,11 +54,12 @@ impl Engine {
 }
 
 impl Engine {
-    /// Gives an image a name of its own, `latest` of that.
+    /// Gives an image a name of its own, with the tag `latest` unless it has another.
     pub async fn name(&self, image: &Image, name: &str) -> Result<(), EngineError> {
+        let (repo, tag) = with_tag(name);
         let options = TagImageOptions {
-            repo: Some(name.to_owned()),
-            tag: Some("latest".to_owned()),
+            repo: Some(repo.to_owned()),
+            tag: Some(tag.to_owned()),
         };
         let named = self.docker().tag_image(&image.id, Some(options)).await;
         named.map_err(|error| EngineError::of("name an image", error))
@@ -101,6 +102,14 @@ impl Engine {
             () = export => import.await?,
         }
         to.image(name).await
+    }
+}
+
+/// A name and its tag. The colon of a registry's port is before a slash.
+pub fn with_tag(name: &str) -> (&str, &str) {
+    match name.rsplit_once(':') {
+        Some((repo, tag)) if !tag.contains('/') => (repo, tag),
+        _ => (name, "latest"),
     }
 }
 
@@ -153,4 +162,21 @@ fn readiness(check: HealthConfig) -> Option<Readiness> {
         start_interval: Duration::from_secs(1),
         retries: retries.filter(|retries| *retries > 0).unwrap_or(3),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_what_follows_the_last_colon_behind_the_last_slash() {
+        for (name, expect) in [
+            ("a", ("a", "latest")),
+            ("a/b:1", ("a/b", "1")),
+            ("localhost:5000/a", ("localhost:5000/a", "latest")),
+            ("localhost:5000/a:2", ("localhost:5000/a", "2")),
+        ] {
+            assert_eq!(with_tag(name), expect);
+        }
+    }
 }
