@@ -449,12 +449,18 @@ impl Trial<'_> {
             Authentication::Found(source) => self.record.agent.credentials = Some(source),
             Authentication::NotNeeded | Authentication::Unknown => {}
             Authentication::Missing => {
+                let hint = match self.docker() {
+                    None => cli.login_hint,
+                    Some(_) => {
+                        "without a gateway, name the variable with its key under `secrets.unsafe_pass_through`"
+                    }
+                };
                 return Err(NotRun::Infrastructure {
                     outcome: Outcome::Auth,
                     code: cli.auth_code,
                     message: format!(
-                        "authentication failed: `{}` has no API key and no login; {}",
-                        cli.program, cli.login_hint
+                        "authentication failed: `{}` has no API key and no login; {hint}",
+                        cli.program
                     ),
                 });
             }
