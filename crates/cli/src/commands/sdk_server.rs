@@ -35,7 +35,7 @@ async fn serve(args: &SdkServerArgs, task: String) -> Result<Exit, CliError> {
             ui::note(line);
         }
     };
-    let served = {
+    let ended = {
         let serving = server.serve(task, &mut show, &cancel);
         tokio::pin!(serving);
         tokio::select! {
@@ -47,14 +47,14 @@ async fn serve(args: &SdkServerArgs, task: String) -> Result<Exit, CliError> {
         }
     };
     // Before the CLI is released: the script that started both may end this process then.
-    if let Some(sidecar) = &served.sidecar {
+    if let Some(sidecar) = &ended.sidecar {
         store::write_json(&args.metrics_file, sidecar).map_err(TrialError::Store)?;
     }
-    for error in &served.errors {
+    for error in &ended.errors {
         ui::note(error);
     }
     server.close().await;
-    Ok(match served.outcome {
+    Ok(match ended.outcome {
         Outcome::Completed => Exit::Success,
         Outcome::Interrupted => Exit::Interrupted,
         _ => Exit::Failed,

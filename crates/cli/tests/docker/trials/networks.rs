@@ -124,12 +124,14 @@ fn a_verifier_of_its_own_reaches_the_hosts_that_its_task_allows_and_no_others() 
     assert_eq!(record["status"], "passed", "{record:#}");
 }
 
+/// The real key.
+const KEY: &str = "sk-ant-canary-0123456789";
+
 /// `proxy: {gateway: none}` as in Thunderdome: containers reach what the engine does. A real key
 /// comes in only when the suite names it.
 #[test]
 fn without_a_gateway_containers_have_an_open_network_and_no_key_unless_it_is_passed() {
     let Some(rig) = Rig::new() else { return };
-    const KEY: &str = "sk-ant-canary-0123456789";
     let script = "for name in /sys/class/net/*; do echo net $${name##*/}; done; env; echo hello > greeting.txt";
     let run = |agent: &Value, more: &Value| {
         let mut suite = json!({"proxy": {"gateway": "none"}, "network": {"allowlist": []}});

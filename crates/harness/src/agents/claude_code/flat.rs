@@ -16,20 +16,22 @@ pub(super) struct Request<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) subtype: Cow<'a, str>,
-    request_id: Option<Value>,
+    #[serde(rename = "request_id")]
+    id: Option<Value>,
     #[serde(rename = "toolName", borrow)]
     tool: Option<Cow<'a, str>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    request: Option<&'a RawValue>,
+    /// The request of a message that is not flat.
+    #[serde(rename = "request", borrow)]
+    nested: Option<&'a RawValue>,
 }
 
 impl Request<'_> {
     /// The request in this line; `None` when it is not a flat one.
     pub(super) fn read(line: &[u8]) -> Option<Request<'_>> {
         let request: Request<'_> = serde_json::from_slice(line).ok()?;
-        let is_flat = request.kind == "control_request" && request.request.is_none();
+        let is_flat = request.kind == "control_request" && request.nested.is_none();
         is_flat.then_some(request)
     }
 
@@ -44,7 +46,7 @@ impl Request<'_> {
             "can_use_tool" => answer["allowed"] = is_allowed.into(),
             other => answer["error"] = format!("proctor does not serve `{other}`").into(),
         }
-        if let Some(id) = &self.request_id {
+        if let Some(id) = &self.id {
             answer["request_id"] = id.clone();
         }
         answer
@@ -95,7 +97,7 @@ struct Block<'a> {
 }
 
 #[derive(Deserialize)]
-struct Kind<'a> {
+struct Head<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(default)]
@@ -109,7 +111,7 @@ struct Kind<'a> {
 impl Event<'_> {
     /// The event in this line.
     pub(super) fn read(line: &[u8]) -> Event<'_> {
-        let Ok(head) = serde_json::from_slice::<Kind<'_>>(line) else {
+        let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else {
             return Event::Other;
         };
         match head.kind.as_ref() {

@@ -19,7 +19,7 @@ const PATIENT: Duration = Duration::from_secs(20);
 /// A server with the task "do it" on a thread of its own, and its result once it is closed.
 async fn server(silence: Duration) -> (u16, oneshot::Receiver<Served>) {
     let (told, port) = oneshot::channel();
-    let (done, served) = oneshot::channel();
+    let (done, result) = oneshot::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -30,12 +30,12 @@ async fn server(silence: Duration) -> (u16, oneshot::Receiver<Served>) {
             told.send(server.port()).unwrap();
             let cancel = CancellationToken::new();
             let mut show = |_: &str| {};
-            let served = server.serve("do it".to_owned(), &mut show, &cancel).await;
+            let ended = server.serve("do it".to_owned(), &mut show, &cancel).await;
             server.close().await;
-            done.send(served).unwrap();
+            done.send(ended).unwrap();
         });
     });
-    (port.await.unwrap(), served)
+    (port.await.unwrap(), result)
 }
 
 struct Client(WebSocketStream<TcpStream>);
