@@ -7,6 +7,7 @@ mod commits;
 mod head;
 mod judged;
 mod look;
+mod names;
 mod nested;
 mod reference;
 

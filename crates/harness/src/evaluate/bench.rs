@@ -7,6 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     Judging, Place,
+    control::End,
     protect::Protect,
     shell::{self, Ran, ShellCommand},
 };
@@ -91,9 +92,9 @@ pub(super) enum Failure {
 
 /// A preparation that failed because of the work.
 pub(super) struct Unbuilt {
-    /// Its exit code.
-    pub(super) code: i32,
-    /// What it said.
+    /// How it ended.
+    pub(super) end: End,
+    /// The same in words.
     pub(super) message: String,
 }
 
@@ -157,15 +158,12 @@ impl<'a> Bench<'a> {
             let logs = self.logs.join(format!("before-{}", number + 1));
             let argv = shell::line(&before.line);
             let ran = self.step(&argv, before.timeout, logs).await?;
-            let code = ran.code(&before.line)?;
-            let message = format!(
-                "`{}` exited with code {code}: {}",
-                before.line, ran.last_line
-            );
-            match (code, before.failure) {
-                (0, _) => {}
+            let end = End::of(&ran, &before.line)?;
+            let message = end.in_words(&before.line, &ran.last_line);
+            match (end, before.failure) {
+                (End::Exited(0), _) => {}
                 (_, Failure::IsNoVerdict) => return Err(message),
-                (code, Failure::IsTheAgents) => return Ok(Err(Unbuilt { code, message })),
+                (end, Failure::IsTheAgents) => return Ok(Err(Unbuilt { end, message })),
             }
         }
         Ok(Ok(()))

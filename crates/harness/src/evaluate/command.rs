@@ -10,14 +10,12 @@ use serde_json::{Map, json};
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     bench::{Bench, Setup},
+    control::End,
     protect::Protect,
     shell,
     words::CommandWords,
 };
-use crate::{
-    config::{EvaluatorSpec, Fault},
-    outcome::exit_in_words,
-};
+use crate::config::{EvaluatorSpec, Fault};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 
@@ -110,54 +108,101 @@ fn fault(spec: &EvaluatorSpec, key: &str, message: &str) -> Fault {
     Fault::new(span, message)
 }
 
+/// One run of the command.
+struct Judged {
+    end: End,
+    message: String,
+    restored: Vec<String>,
+    shell: Option<&'static str>,
+}
+
+/// What the command does with the work is the work's result. One that is not found is the task's mistake, unless
+/// it is found without the work or with the reference solution.
 pub(super) async fn judge(
     settings: &Settings,
     judging: &Judging<'_>,
     place: &Place,
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
-    let bench = Bench::open(&settings.setup, judging, place, ("", tree)).await?;
-    let found = run(settings, &bench, place).await?;
-    bench.close().await?;
-    Ok(found)
-}
-
-async fn run(settings: &Settings, bench: &Bench<'_>, place: &Place) -> Result<Finding, String> {
-    if let Err(unbuilt) = bench.make_ready().await? {
-        return Ok(finding(bench, unbuilt.code, unbuilt.message, place));
+    let mut judged = run(settings, judging, place, ("", tree)).await?;
+    if let End::NotFound(_) = judged.end {
+        let Some(control) = found_with(settings, judging, place).await? else {
+            return Err(judged.message);
+        };
+        judged.message = format!("{}; with {control} it runs", judged.message);
     }
-    let logs = bench.logs.clone();
-    let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
-    let line = shell_words::join(&settings.argv);
-    let code = ran.judged(&line)?;
-    let message = match (code, ran.last_line.as_str()) {
-        (0, _) => format!("`{line}` passed"),
-        (code, "") => format!("`{line}` {}", exit_in_words(code)),
-        (code, last) => format!("`{line}` {}: {last}", exit_in_words(code)),
-    };
-    let mut found = finding(bench, code, message, place);
-    if let Some(shell) = ran.shell {
+    let mut found = finding(&judged, place);
+    if let Some(shell) = judged.shell {
         found.metrics.insert("shell".to_owned(), json!(shell));
     }
     Ok(found)
 }
 
-fn finding(bench: &Bench<'_>, code: i32, message: String, place: &Place) -> Finding {
+/// What the command can be run with, other than the work.
+async fn found_with(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+) -> Result<Option<&'static str>, String> {
+    for control in judging.controls().await {
+        let which = (control.name, control.tree.as_str());
+        match run(settings, judging, place, which).await {
+            Ok(judged) if !matches!(judged.end, End::NotFound(_)) => return Ok(Some(control.what)),
+            Err(problem) if judging.cancel.is_cancelled() => return Err(problem),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+async fn run(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+    which: (&str, &str),
+) -> Result<Judged, String> {
+    let bench = Bench::open(&settings.setup, judging, place, which).await?;
+    let restored = bench.restored.clone();
+    let judged = match bench.make_ready().await? {
+        Err(unbuilt) => Judged {
+            end: unbuilt.end,
+            message: unbuilt.message,
+            restored,
+            shell: None,
+        },
+        Ok(()) => {
+            let logs = bench.logs.clone();
+            let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
+            let line = shell_words::join(&settings.argv);
+            let end = End::of(&ran, &line)?;
+            Judged {
+                end,
+                message: end.in_words(&line, &ran.last_line),
+                restored,
+                shell: ran.shell,
+            }
+        }
+    };
+    bench.close().await?;
+    Ok(judged)
+}
+
+fn finding(judged: &Judged, place: &Place) -> Finding {
     Finding {
-        status: if code == 0 {
+        status: if judged.end == End::Exited(0) {
             VerdictStatus::Passed
         } else {
             VerdictStatus::Failed
         },
         score: None,
-        message,
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(code))]),
+        message: judged.message.clone(),
+        metrics: Map::from_iter([("exit_code".to_owned(), json!(judged.end.code()))]),
         assertions: None,
         artifacts: vec![Artifact {
             kind: "log".to_owned(),
             path: format!("{}/output.log", place.folder),
             description: "what the command printed".to_owned(),
         }],
-        restored: bench.restored.clone(),
+        restored: judged.restored.clone(),
     }
 }

@@ -12,6 +12,7 @@ use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     bench::{Bench, Setup},
     command,
+    control::End,
     protect::Protect,
     reports::Coverage,
     tests::bounded,
@@ -83,13 +84,89 @@ impl Settings {
     }
 }
 
+/// One run of the command.
+struct Measured {
+    end: End,
+    /// How it ended, in words.
+    ended: String,
+    /// What it measured, or why nothing.
+    coverage: Result<Coverage, String>,
+    restored: Vec<String>,
+}
+
+/// No measurement is the work's doing when its command was ended, and when there is one without the work or with
+/// the reference solution.
 pub(super) async fn judge(
     settings: &Settings,
     judging: &Judging<'_>,
     place: &Place,
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
-    let bench = Bench::open(&settings.setup, judging, place, ("", tree)).await?;
+    let measured = measure(settings, judging, place, ("", tree)).await?;
+    let coverage = match &measured.coverage {
+        Ok(coverage) => coverage,
+        Err(_) if matches!(measured.end, End::TimedOut | End::Killed(_)) => {
+            let message = measured.ended.clone();
+            return Ok(finding(&measured, place, VerdictStatus::Failed, (0.0, message)));
+        }
+        Err(reason) => {
+            let message = format!("{reason} ({})", measured.ended);
+            return match measured_with(settings, judging, place).await? {
+                None => Err(message),
+                Some(control) => {
+                    let message = format!("{message}; with {control} there is one");
+                    Ok(finding(&measured, place, VerdictStatus::Failed, (0.0, message)))
+                }
+            };
+        }
+    };
+    let share = coverage.lines.ratio().ok_or("no line was measured")?;
+    let has_passed = measured.end == End::Exited(0);
+    let mut message = format!(
+        "{:.1} % of {} lines (wanted: {:.1} %)",
+        share * 100.0,
+        coverage.lines.total,
+        settings.min * 100.0
+    );
+    if !has_passed {
+        message = format!("{message}; {}", measured.ended);
+    }
+    let (status, score) = match (has_passed, share >= settings.min) {
+        (true, true) => (VerdictStatus::Passed, share),
+        (true, false) => (VerdictStatus::Failed, share),
+        (false, _) => (VerdictStatus::Failed, 0.0),
+    };
+    let branches = coverage.branches.and_then(super::reports::Share::ratio);
+    let mut found = finding(&measured, place, status, (score, message));
+    found.metrics.insert("lines".to_owned(), json!(share));
+    found.metrics.insert("branches".to_owned(), json!(branches));
+    Ok(found)
+}
+
+/// What there is a measurement of, other than the work.
+async fn measured_with(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+) -> Result<Option<&'static str>, String> {
+    for control in judging.controls().await {
+        let which = (control.name, control.tree.as_str());
+        match measure(settings, judging, place, which).await {
+            Ok(measured) if measured.coverage.is_ok() => return Ok(Some(control.what)),
+            Err(problem) if judging.cancel.is_cancelled() => return Err(problem),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+async fn measure(
+    settings: &Settings,
+    judging: &Judging<'_>,
+    place: &Place,
+    which: (&str, &str),
+) -> Result<Measured, String> {
+    let bench = Bench::open(&settings.setup, judging, place, which).await?;
     let report = match &settings.report {
         Some(path) => bench.copy.join(path),
         None => bench.report(),
@@ -99,43 +176,36 @@ pub(super) async fn judge(
     let logs = bench.logs.clone();
     let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
     let line = shell_words::join(&settings.argv);
-    let code = ran.judged(&line)?;
-    let read = bounded(&report)
+    let end = End::of(&ran, &line)?;
+    let coverage = bounded(&report)
         .and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
-    let coverage = read.map_err(|reason| format!("{reason} (`{line}` exited with code {code})"))?;
     let restored = bench.restored.clone();
     bench.close().await?;
-    let share = coverage.lines.ratio().ok_or("no line was measured")?;
-    let is_enough = share >= settings.min && code == 0;
-    let mut message = format!(
-        "{:.1} % of {} lines (wanted: {:.1} %)",
-        share * 100.0,
-        coverage.lines.total,
-        settings.min * 100.0
-    );
-    if code != 0 {
-        message = format!("{message}; `{line}` exited with code {code}");
-    }
-    let branches = coverage.branches.and_then(super::reports::Share::ratio);
-    Ok(Finding {
-        status: if is_enough {
-            VerdictStatus::Passed
-        } else {
-            VerdictStatus::Failed
-        },
-        score: Some(if code == 0 { share } else { 0.0 }),
+    Ok(Measured {
+        end,
+        ended: end.in_words(&line, &ran.last_line),
+        coverage,
+        restored,
+    })
+}
+
+fn finding(
+    measured: &Measured,
+    place: &Place,
+    status: VerdictStatus,
+    (score, message): (f64, String),
+) -> Finding {
+    Finding {
+        status,
+        score: Some(score),
         message,
-        metrics: Map::from_iter([
-            ("lines".to_owned(), json!(share)),
-            ("branches".to_owned(), json!(branches)),
-            ("exit_code".to_owned(), json!(code)),
-        ]),
+        metrics: Map::from_iter([("exit_code".to_owned(), json!(measured.end.code()))]),
         assertions: None,
         artifacts: vec![Artifact {
             kind: "log".to_owned(),
             path: format!("{}/output.log", place.folder),
             description: "what the command printed".to_owned(),
         }],
-        restored,
-    })
+        restored: measured.restored.clone(),
+    }
 }

@@ -4,6 +4,7 @@
 mod bench;
 mod command;
 mod content;
+mod control;
 mod coverage;
 mod expected_diff;
 mod git_diff;

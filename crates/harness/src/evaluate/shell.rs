@@ -55,23 +55,6 @@ impl Ran {
             _ => Err(format!("`{line}` ended in an unknown way")),
         }
     }
-
-    /// That it did not run at all, by the exit code: nothing was checked then.
-    pub(crate) fn not_run(&self, line: &str) -> Option<String> {
-        /// What shells have for "not executable" and "no such program", and `cmd.exe` for a program that a script does
-        /// not find. Elsewhere no exit code is that high.
-        const CODES: [i32; 3] = [126, 127, 9009];
-        let code = self.code(line).ok().filter(|code| CODES.contains(code))?;
-        Some(format!("`{line}` could not be run (exit code {code})"))
-    }
-
-    /// The exit code of a command that has run, or why there is none.
-    pub(crate) fn judged(&self, line: &str) -> Result<i32, String> {
-        match self.not_run(line) {
-            Some(problem) => Err(problem),
-            None => self.code(line),
-        }
-    }
 }
 
 /// A line for the shell as a program with arguments.
@@ -208,34 +191,4 @@ fn last_line(tail: &[u8]) -> String {
         .find(|line| !line.is_empty())
         .unwrap_or_default()
         .to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ran(status: Status, ended_by: Option<EndReason>) -> Ran {
-        Ran {
-            exit: Exit {
-                status: Some(status),
-                ended_by,
-            },
-            last_line: String::new(),
-            shell: None,
-        }
-    }
-
-    #[test]
-    fn a_program_that_is_not_there_has_judged_nothing() {
-        for code in [126, 127, 9009] {
-            let problem = ran(Status::Code(code), None).judged("x").unwrap_err();
-            assert_eq!(problem, format!("`x` could not be run (exit code {code})"));
-        }
-        for code in [0, 1, 128, -1] {
-            assert_eq!(ran(Status::Code(code), None).judged("x"), Ok(code));
-        }
-        let late = ran(Status::Code(127), Some(EndReason::TimedOut));
-        assert_eq!(late.not_run("x"), None);
-        assert!(late.judged("x").unwrap_err().contains("time limit"));
-    }
 }

@@ -12,6 +12,7 @@ use super::{
     Artifact, Finding as Found, Judging, Place, VerdictStatus,
     bench::{Bench, Setup},
     command,
+    control::End,
     protect::Protect,
     reports::{Findings, Severity},
     shell,
@@ -109,8 +110,9 @@ impl Settings {
 
 /// What the command said of one state of the code.
 struct Said {
-    code: i32,
-    last_line: String,
+    end: End,
+    /// How it ended, in words.
+    message: String,
     /// When it wrote a report that could be read.
     findings: Option<Findings>,
     restored: Vec<String>,
@@ -123,15 +125,18 @@ pub(super) async fn judge(
 ) -> Result<Found, String> {
     let tree = judging.change.tree.as_str();
     let said = ask(settings, judging, place, ("", tree)).await?;
-    let line = shell_words::join(&settings.argv);
-    if said.findings.is_none() && said.code == 0 {
-        let message = format!("`{line}` passed");
+    if said.findings.is_none() && said.end == End::Exited(0) {
+        let message = said.message.clone();
         return Ok(found(place, &said, VerdictStatus::Passed, message));
+    }
+    if let End::TimedOut | End::Killed(_) = said.end {
+        let message = said.message.clone();
+        return Ok(found(place, &said, VerdictStatus::Failed, message));
     }
     let base = judging.workspace.base_tree.as_str();
     let base = ask(settings, judging, place, ("-base", base)).await?;
     let (Some(now), Some(before)) = (&said.findings, &base.findings) else {
-        return by_exit_code(&line, place, &said, &base);
+        return by_exit_code(place, &said, &base);
     };
     let new = now.new_since(before);
     let bad: Vec<_> = new.iter().filter(|it| it.level >= settings.level).collect();
@@ -169,17 +174,16 @@ pub(super) async fn judge(
 }
 
 /// The verdict when there is no report to compare: the command fails now and did not before.
-fn by_exit_code(line: &str, place: &Place, said: &Said, base: &Said) -> Result<Found, String> {
-    let message = format!(
-        "`{line}` exited with code {}: {}",
-        said.code, said.last_line
-    );
-    match (said.code, base.code) {
-        (0, _) => {
-            let message = format!("`{line}` passed");
-            Ok(found(place, said, VerdictStatus::Passed, message))
+fn by_exit_code(place: &Place, said: &Said, base: &Said) -> Result<Found, String> {
+    let message = said.message.clone();
+    match (said.end, base.end) {
+        (End::Exited(0), _) => Ok(found(place, said, VerdictStatus::Passed, message)),
+        (_, End::Exited(0)) => Ok(found(place, said, VerdictStatus::Failed, message)),
+        // The work took away what the command needs.
+        (End::NotFound(_), End::Exited(_)) => {
+            Ok(found(place, said, VerdictStatus::Failed, message))
         }
-        (_, 0) => Ok(found(place, said, VerdictStatus::Failed, message)),
+        (End::NotFound(_), _) => Err(message),
         _ => Err(format!(
             "{message}; it fails without the agent's change too, and no report tells what is new"
         )),
@@ -191,7 +195,7 @@ fn found(place: &Place, said: &Said, status: VerdictStatus, message: String) -> 
         status,
         score: None,
         message,
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(said.code))]),
+        metrics: Map::from_iter([("exit_code".to_owned(), json!(said.end.code()))]),
         assertions: None,
         artifacts: vec![Artifact {
             kind: "log".to_owned(),
@@ -213,8 +217,8 @@ async fn ask(
     if let Err(unbuilt) = bench.make_ready().await? {
         bench.close().await?;
         return Ok(Said {
-            code: unbuilt.code,
-            last_line: unbuilt.message,
+            end: unbuilt.end,
+            message: unbuilt.message,
             findings: None,
             restored,
         });
@@ -224,7 +228,7 @@ async fn ask(
         .step(&settings.argv, settings.timeout, logs.clone())
         .await?;
     let line = shell_words::join(&settings.argv);
-    let code = ran.judged(&line)?;
+    let end = End::of(&ran, &line)?;
     let report = bench.report();
     let written = match report.symlink_metadata() {
         Ok(_) => bounded(&report)?,
@@ -238,8 +242,8 @@ async fn ask(
     };
     bench.close().await?;
     Ok(Said {
-        code,
-        last_line: ran.last_line,
+        end,
+        message: end.in_words(&line, &ran.last_line),
         findings,
         restored,
     })

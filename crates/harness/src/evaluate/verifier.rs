@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-use proctor_process::EndReason;
 use serde_json::{Map, json};
 
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
+    control::End,
     reward::{self, Rewards},
     shell::{Ran, ShellCommand},
 };
@@ -150,41 +150,48 @@ fn conclude(
     rewards: Result<Rewards, String>,
     place: &Place,
 ) -> Result<Finding, String> {
-    match ran.exit.ended_by {
-        None => {}
-        Some(EndReason::TimedOut) => {
-            let limit = verifier.timeout.as_secs_f64();
-            return Err(format!("test.sh ran into its time limit of {limit} s"));
-        }
-        Some(EndReason::Cancelled) => return Err("test.sh was interrupted".to_owned()),
-        Some(_) => return Err("test.sh ended in an unknown way".to_owned()),
-    }
-    let code = ran.code("test.sh").ok();
+    let end = End::of(ran, "test.sh")?;
+    let code = end.code();
     let said = match ran.last_line.as_str() {
         "" => String::new(),
         last => format!("; test.sh said: {last}"),
     };
-    let rewards = rewards.map_err(|problem| {
-        let ended = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-        format!("no reward: {problem} (test.sh ended with {ended}{said})")
-    })?;
-    let passed = rewards.reward >= PASSING;
+    let (reward, message) = match (end, &rewards) {
+        // What was written before the end is not the result of tests that did not end.
+        (End::TimedOut, _) => {
+            let limit = verifier.timeout.as_secs_f64();
+            let message = format!("test.sh ran into its time limit of {limit} s{said}");
+            (None, message)
+        }
+        (_, Ok(rewards)) if rewards.reward >= PASSING => {
+            (Some(rewards), format!("reward {}", rewards.reward))
+        }
+        (_, Ok(rewards)) => {
+            let message = format!("reward {}, 1 is needed{said}", rewards.reward);
+            (Some(rewards), message)
+        }
+        (End::Killed(signal), Err(problem)) => {
+            let message = format!("no reward: {problem} (test.sh was killed by signal {signal}{said})");
+            (None, message)
+        }
+        (End::Exited(code) | End::NotFound(code), Err(problem)) => {
+            let ended = format!("test.sh ended with exit code {code}{said}");
+            return Err(format!("no reward: {problem} ({ended})"));
+        }
+    };
+    let value = reward.map(|rewards| rewards.reward);
     Ok(Finding {
-        status: if passed {
+        status: if value.is_some_and(|value| value >= PASSING) {
             VerdictStatus::Passed
         } else {
             VerdictStatus::Failed
         },
         // Harbor bounds rewards neither way.
-        score: Some(rewards.reward.clamp(0.0, 1.0)),
-        message: if passed {
-            format!("reward {}", rewards.reward)
-        } else {
-            format!("reward {}, 1 is needed{said}", rewards.reward)
-        },
+        score: Some(value.unwrap_or(0.0).clamp(0.0, 1.0)),
+        message,
         metrics: Map::from_iter([
-            ("reward".to_owned(), json!(rewards.reward)),
-            ("rewards".to_owned(), json!(rewards.all)),
+            ("reward".to_owned(), json!(value)),
+            ("rewards".to_owned(), json!(reward.map(|rewards| &rewards.all))),
             ("mode".to_owned(), json!(verifier.mode.as_str())),
             ("exit_code".to_owned(), json!(code)),
         ]),

@@ -2,6 +2,7 @@
 //! comments are those of the project's list of cases that harnesses get wrong.
 
 mod assertions;
+mod features;
 mod liars;
 mod repo_tasks;
 mod rescore;
@@ -23,10 +24,16 @@ fn case_of(line: &str, evaluators: &Value) -> Value {
 /// Runs an agent that is this line for the shell, and gives the trial's record.
 #[track_caller]
 fn judged(context: &TestContext, line: &str, evaluators: &Value) -> Value {
+    judged_case(context, line, evaluators, &json!({}))
+}
+
+/// The same with more fields of the test case.
+#[track_caller]
+fn judged_case(context: &TestContext, line: &str, evaluators: &Value, more: &Value) -> Value {
     for earlier in context.run_dirs() {
         fs_err::remove_dir_all(earlier).unwrap();
     }
-    let output = run(context, &case_of(line, evaluators));
+    let output = run(context, &with(&case_of(line, evaluators), more));
     assert!(!output.stderr.contains("error:"), "{output}");
     context.record()
 }

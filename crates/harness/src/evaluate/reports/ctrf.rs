@@ -49,7 +49,8 @@ fn case(test: Test) -> Result<TestCase, ReportError> {
         other => return Err(Format::Ctrf.broken(format!("a test is {other:?}"))),
     };
     Ok(TestCase {
-        group: group(test.suite).or(test.file_path),
+        group: group(test.suite).or(test.file_path.clone()),
+        file: test.file_path,
         duration: test.duration.and_then(milliseconds),
         message: test.message.as_deref().and_then(message),
         reruns: test.retries.unwrap_or(0),

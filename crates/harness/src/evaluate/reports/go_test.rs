@@ -53,8 +53,18 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
             _ => {}
         }
     }
+    for package in text.lines().filter_map(unbuilt) {
+        let key = (package.to_owned(), None);
+        known.entry(key).or_default().end(Status::Failed, None);
+    }
     let tests = known.keys().filter(|key| counts(&known, key));
     Ok(tests.map(|key| case(key, &known[key])).collect())
+}
+
+/// The package of a line that older versions print among the JSON: `FAIL TAB package [build failed]`.
+pub(super) fn unbuilt(line: &str) -> Option<&str> {
+    let (package, reason) = line.strip_prefix("FAIL\t")?.trim_end().split_once(' ')?;
+    matches!(reason, "[build failed]" | "[setup failed]").then_some(package)
 }
 
 impl Progress {
@@ -97,6 +107,7 @@ fn case((package, test): &(String, Option<String>), progress: &Progress) -> Test
     };
     let elapsed = progress.elapsed.as_ref();
     TestCase {
+        is_load: test.is_none(),
         group: test.is_some().then(|| package.clone()),
         duration: elapsed.and_then(|it| seconds(&it.to_string())),
         message: match status {

@@ -52,7 +52,8 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
         if file.status == "failed" && !explains {
             tests.push(TestCase {
                 message: message(&file.message),
-                ..TestCase::new(file.name, Status::Error)
+                file: Some(file.name.clone()),
+                ..TestCase::load(file.name, Status::Error)
             });
         }
     }
@@ -71,6 +72,7 @@ fn case(test: Test, file: &str) -> Result<TestCase, ReportError> {
     let failures = test.failure_messages.unwrap_or_default();
     Ok(TestCase {
         group: (!file.is_empty()).then(|| file.to_owned()),
+        file: (!file.is_empty()).then(|| file.to_owned()),
         duration: test.duration.and_then(milliseconds),
         message: message(&failures.join("\n")),
         reruns: test.invocations.unwrap_or(1).saturating_sub(1),

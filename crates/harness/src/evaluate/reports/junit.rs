@@ -36,7 +36,7 @@ fn suite(suite: &Element, path: &[&str], tests: &mut Vec<TestCase>) {
             // A suite that could not be set up.
             "error" | "failure" => tests.push(TestCase {
                 message: words(child),
-                ..TestCase::new(suite.attribute("name").unwrap_or(""), Status::Error)
+                ..TestCase::load(suite.attribute("name").unwrap_or(""), Status::Error)
             }),
             _ => {}
         }
@@ -51,7 +51,12 @@ fn case(case: &Element, path: &[&str]) -> TestCase {
     let reruns = reruns
         .filter(|it| RERUNS.contains(&it.name.as_str()))
         .count();
+    let says = reason.and_then(|reason| reason.attribute("message"));
+    let is_load = matches!(says, Some("collection failure" | "collection skipped"))
+        || class == Some("unittest.loader._FailedTest");
     TestCase {
+        is_load,
+        file: case.attribute("file").map(str::to_owned),
         group: group(class, name, path),
         duration: case.attribute("time").and_then(seconds),
         message: reason.and_then(words),

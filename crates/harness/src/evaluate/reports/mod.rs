@@ -1,6 +1,7 @@
 //! What test runners, linters and coverage tools write, read into one shape each. Nothing here
 //! guesses: what is not understood, cut short or empty is an error that says what was found.
 
+mod build_failure;
 mod coverage;
 mod ctrf;
 mod detect;

@@ -177,6 +177,10 @@ fn describe<'a>(test: &mut TestCase, block: impl Iterator<Item = &'a str>) {
         let value = value.trim().trim_matches(['\'', '"']);
         match key {
             "duration_ms" => test.duration = value.parse().ok().and_then(milliseconds),
+            "location" => {
+                // `file:line:column`.
+                test.file = value.rsplitn(3, ':').nth(2).map(str::to_owned);
+            }
             "error" | "message" if test.message.is_none() => {
                 test.message = message(value).filter(|it| !it.starts_with('|'));
             }

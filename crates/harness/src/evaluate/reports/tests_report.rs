@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     ctrf, detect,
@@ -38,10 +38,14 @@ pub struct TestCase {
     pub message: Option<String>,
     /// How many more times it was run, or tried and failed, before this status.
     pub reruns: u32,
+    /// The file that it is defined in, where the report says so.
+    pub file: Option<String>,
+    /// Whether this is a file, package or set-up step that could not be loaded, rather than a test.
+    pub is_load: bool,
 }
 
 /// What became of a test, from good to bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It ran and held.
@@ -87,7 +91,7 @@ impl TestReport {
     }
 
     fn read_as(source: Format, text: &str) -> Result<TestReport, ReportError> {
-        let tests = match source {
+        let mut tests = match source {
             Format::Junit => junit::read(text),
             Format::Tap => tap::read(text),
             Format::Libtest => libtest::read(text),
@@ -98,6 +102,9 @@ impl TestReport {
         }?;
         if tests.is_empty() {
             return Err(ReportError::Empty { format: source });
+        }
+        for test in &mut tests {
+            test.is_load |= is_set_up(&test.name);
         }
         Ok(TestReport { source, tests })
     }
@@ -117,6 +124,9 @@ impl TestReport {
             }
             if let Some(inner) = below(&test.name) {
                 test.name = inner;
+            }
+            if let Some(inner) = test.file.as_deref().and_then(below) {
+                test.file = Some(inner);
             }
         }
         self
@@ -164,6 +174,16 @@ impl TestCase {
             duration: None,
             message: None,
             reruns: 0,
+            file: None,
+            is_load: false,
+        }
+    }
+
+    /// Something that could not be loaded, and so has no tests.
+    pub(super) fn load(name: impl Into<String>, status: Status) -> TestCase {
+        TestCase {
+            is_load: true,
+            ..TestCase::new(name, status)
         }
     }
 
@@ -178,6 +198,16 @@ impl TestCase {
     fn is_called(&self, wanted: &str) -> bool {
         key(&self.name) == wanted || key(&self.full_name()) == wanted
     }
+}
+
+/// Whether an entry is a step before or after tests, which runners report only when it fails.
+fn is_set_up(name: &str) -> bool {
+    let last = name.rsplit(" > ").next().unwrap_or(name);
+    let is_hook = |when: &str| last.contains(&format!("\"{when} all\" hook"));
+    let of_bats = ["setup_file", "setup_suite", "bats-gather-tests"];
+    let is_of_bats = |step: &str| last == step || last == format!("{step} failed");
+    let of_jest = "Test suite failed to run";
+    is_hook("before") || is_hook("after") || of_bats.into_iter().any(is_of_bats) || last == of_jest
 }
 
 /// Names that mean the same test have the same key.

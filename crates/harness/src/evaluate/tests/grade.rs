@@ -1,18 +1,24 @@
 //! What test results are worth. Skipped is not passed, missing is not passed, and a report that
 //! says all is well while its command says it is not is worth nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Results, Settings, roll::Roll};
-use crate::evaluate::reports::{Counts, Status, TestReport};
+use super::{
+    Results, Settings,
+    expected::{Expected, Others},
+    trace::Origin,
+};
+use crate::evaluate::reports::{Counts, Format, Status, TestCase, TestReport};
 
 /// The graded results of the tests, over one or more runs of them.
 pub(super) struct Grade {
     tests: Vec<Judged>,
     source: String,
+    /// Whether entries name the file or package that a test belongs to.
+    has_groups: bool,
     counts: Counts,
     /// Names that occur more than once in the report.
     duplicates: usize,
@@ -20,14 +26,16 @@ pub(super) struct Grade {
     contradiction: Option<i32>,
     /// How often the tests were run again.
     reruns: u32,
-    /// More tests than these ran in the untouched task, and who is missing has no name.
+    /// There should be so many tests, and those that are missing have no names.
     short_of: Option<u64>,
 }
 
-/// One test that counts.
+/// One entry of the report, or a test that is missing in it.
 #[derive(Clone, Debug, Serialize)]
 struct Judged {
     name: String,
+    /// Whether it is part of the score. Tests that the work brought are not.
+    counts: bool,
     /// Null when there is no test of this name.
     status: Option<Status>,
     weight: f64,
@@ -35,11 +43,38 @@ struct Judged {
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<u64>,
-    /// How many more times it was run before it came to this.
+    /// How many more times it was run before it had this status.
     reruns: u32,
+    #[serde(skip)]
+    is_load: bool,
+    #[serde(skip)]
+    group: Option<String>,
+    #[serde(skip)]
+    origin: Origin,
 }
 
 impl Judged {
+    /// A test that counts and did not run.
+    fn missing(name: &str, settings: &Settings) -> Judged {
+        Judged {
+            name: name.to_owned(),
+            counts: true,
+            status: None,
+            weight: weight_of(settings, name),
+            message: None,
+            duration_ms: None,
+            reruns: 0,
+            is_load: false,
+            group: None,
+            origin: Origin::Unknown,
+        }
+    }
+
+    /// Sorts what is worst first: missing, then as bad as it can be.
+    fn badness(&self) -> (bool, Option<Status>) {
+        (self.status.is_none(), self.status)
+    }
+
     fn is_passed(&self) -> bool {
         self.status == Some(Status::Passed)
     }
@@ -56,11 +91,12 @@ impl Grade {
     pub(super) fn of(settings: &Settings, results: &Results, code: Option<i32>) -> Grade {
         let failing = code.filter(|code| *code != 0);
         match results {
-            Results::Report(report) => {
+            Results::Report(report, origins) => {
                 let counts = report.counts();
                 let all_well = counts.failed == 0 && counts.errors == 0;
                 Grade {
-                    tests: judged(settings, report),
+                    tests: judged(settings, report, origins),
+                    has_groups: matches!(report.source, Format::GoTest | Format::Jest),
                     source: word(report.source),
                     counts,
                     duplicates: report.duplicates().len(),
@@ -74,6 +110,7 @@ impl Grade {
                 let all_well = counts.failed == 0 && counts.errors == 0;
                 Grade {
                     tests: Vec::new(),
+                    has_groups: false,
                     source: "text".to_owned(),
                     counts,
                     duplicates: 0,
@@ -85,36 +122,106 @@ impl Grade {
         }
     }
 
-    /// Who was there in the untouched task and is not here did not pass.
-    pub(super) fn call(&mut self, roll: &Roll, settings: &Settings) {
-        if self.tests.is_empty() || roll.names.is_empty() {
-            let is_short = self.counts.total() < roll.total;
-            self.short_of = is_short.then_some(roll.total);
+    /// Whether any test passed, so that it matters which count.
+    pub(super) fn has_passes(&self) -> bool {
+        self.tests.iter().any(Judged::is_passed) || self.graded().score > 0.0
+    }
+
+    /// Whether tests that are expected are not there.
+    pub(super) fn misses(&self, expected: &Expected) -> bool {
+        let mut names = BTreeMap::new();
+        for test in &self.tests {
+            *names.entry(test.name.as_str()).or_default() += 1;
+        }
+        expected.misses(&names, self.counts)
+    }
+
+    /// Count the tests that are expected, and others as far as they are the task's. A test that is expected
+    /// and not there did not pass.
+    pub(super) fn expect(&mut self, expected: &Expected, settings: &Settings) {
+        if self.tests.is_empty() || (expected.names.is_empty() && expected.total > 0) {
+            let is_short = self.counts.total() < expected.total;
+            self.short_of = is_short.then_some(expected.total);
             return;
         }
-        let here: BTreeSet<String> = self.tests.iter().map(|test| test.name.clone()).collect();
-        let missing: BTreeSet<&String> = roll
-            .names
-            .iter()
-            .filter(|name| !here.contains(*name) && !settings.may_skip.is_match(name.as_str()))
-            .collect();
-        let weight = |name: &str| weight_of(settings, name);
-        self.tests.extend(missing.into_iter().map(|name| Judged {
-            name: name.clone(),
-            status: None,
-            weight: weight(name),
-            message: None,
-            duration_ms: None,
-            reruns: 0,
-        }));
-        // Whoever is missing was replaced by somebody whom nobody knows: that one says nothing.
-        let known: BTreeSet<&String> = roll.names.iter().collect();
-        let is_known = |name: &String| known.contains(name);
-        if self.tests.iter().any(|test| test.status.is_none()) {
-            for test in self.tests.iter_mut().filter(|test| !is_known(&test.name)) {
-                test.weight = 0.0;
-            }
+        if expected.others == Others::Count {
+            return;
         }
+        // Where the work brought tests of the same name, the worst of them are taken for the task's.
+        self.tests.sort_by_key(|test| std::cmp::Reverse(test.badness()));
+        let mut left = expected.names.clone();
+        for test in &mut self.tests {
+            let left = left.get_mut(&test.name);
+            let is_expected = left.as_deref().is_some_and(|left| *left > 0);
+            if let (Some(left), true) = (left, is_expected) {
+                *left -= 1;
+            }
+            test.counts = is_expected;
+        }
+        if expected.others == Others::ByOrigin {
+            self.count_by_origin(expected, settings);
+        }
+        let may_be_missing = |name: &str| settings.may_skip.is_match(name);
+        let missing = left.iter().filter(|(name, _)| !may_be_missing(name));
+        for (name, count) in missing {
+            let all = std::iter::repeat_with(|| Judged::missing(name, settings));
+            self.tests.extend(all.take(*count));
+        }
+        self.tests.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+
+    /// Count tests that are not expected by name because the untouched task does not load them.
+    fn count_by_origin(&mut self, expected: &Expected, settings: &Settings) {
+        let is_expected = |test: &Judged| expected.names.contains_key(&test.name);
+        let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
+        for test in self.tests.iter_mut().filter(|test| !is_expected(test)) {
+            test.counts = match test.origin {
+                // A file that ran no test, and could not be loaded before, was kept from running them.
+                _ if test.is_load && test.status < Some(Status::Failed) => {
+                    let is_new = !expected.idle.contains(&test.name);
+                    test.status = test.status.filter(|_| !is_new);
+                    is_new
+                }
+                Origin::Work => false,
+                _ if test.is_load => true,
+                Origin::Task {
+                    definitions: Some(most),
+                } => {
+                    let short = short_name(&test.name).to_owned();
+                    let seen = by_name.entry(short).or_default();
+                    *seen += 1;
+                    *seen <= most
+                }
+                Origin::Task { definitions: None } => true,
+                // It may have been brought by the work: it can only take away.
+                Origin::Unknown => !test.is_passed(),
+            };
+        }
+        if !self.tests.iter().any(|test| test.counts) {
+            let unknown = self.tests.iter_mut();
+            let unknown = unknown.filter(|test| test.origin == Origin::Unknown && !test.is_load);
+            unknown.for_each(|test| test.counts = true);
+        }
+        let silent: BTreeSet<&String> = expected
+            .broken
+            .iter()
+            .filter(|name| self.is_silent(name))
+            .collect();
+        self.tests
+            .extend(silent.into_iter().map(|name| Judged::missing(name, settings)));
+    }
+
+    /// Whether nothing was reported of a file, module or package, where reports name them.
+    fn is_silent(&self, name: &str) -> bool {
+        let is_named = self.has_groups || !name.contains('/');
+        let is_of = |group: &str| {
+            let rest = group.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
+        };
+        let is_told = |test: &Judged| {
+            test.group.as_deref().is_some_and(is_of) || (test.is_load && test.name.ends_with(name))
+        };
+        is_named && !self.tests.iter().any(is_told)
     }
 
     /// Whether nothing is left to win.
@@ -151,8 +258,9 @@ impl Grade {
                 total: usize::try_from(counts.total()).unwrap_or(usize::MAX),
             };
         }
-        let passed = self.tests.iter().filter(|test| test.is_passed());
-        let total: f64 = self.tests.iter().map(|test| test.weight).sum();
+        let counted = self.tests.iter().filter(|test| test.counts);
+        let passed = counted.clone().filter(|test| test.is_passed());
+        let total: f64 = counted.clone().map(|test| test.weight).sum();
         // Of nothing the sum is zero with a minus sign.
         let won = passed.clone().map(|test| test.weight).sum::<f64>() + 0.0;
         let score = match (self.contradiction, total > 0.0) {
@@ -162,7 +270,7 @@ impl Grade {
         Graded {
             score,
             passed: passed.count(),
-            total: self.tests.len(),
+            total: counted.count(),
         }
     }
 
@@ -170,7 +278,7 @@ impl Grade {
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let named = |wanted: &dyn Fn(&Judged) -> bool| {
-            let names = self.tests.iter().filter(|test| wanted(test));
+            let names = self.tests.iter().filter(|test| test.counts && wanted(test));
             names.map(|test| test.name.as_str()).collect::<Vec<_>>()
         };
         let mut tell = |names: Vec<&str>, what: &str| {
@@ -196,7 +304,14 @@ impl Grade {
             remarks.push(message);
         }
         if let Some(before) = self.short_of {
-            remarks.push(format!("the untouched task has {before} tests"));
+            remarks.push(format!("there should be {before} tests"));
+        }
+        let (counted, others) = self.shares();
+        if counted == 0 && others > 0 {
+            remarks.push("no test of the task ran".to_owned());
+        }
+        if others > 0 {
+            remarks.push(format!("{others} tests that are not the task's do not count"));
         }
         if self.source == "text" {
             remarks.push("read from a summary, not from a report".to_owned());
@@ -204,7 +319,14 @@ impl Grade {
         remarks
     }
 
+    /// How many tests count, and how many do not.
+    fn shares(&self) -> (usize, usize) {
+        let counted = self.tests.iter().filter(|test| test.counts).count();
+        (counted, self.tests.len() - counted)
+    }
+
     pub(super) fn metrics(&self) -> Map<String, Value> {
+        let (counted, others) = self.shares();
         let reruns: u32 = self.tests.iter().map(|test| test.reruns).sum();
         let flaky = self
             .tests
@@ -215,7 +337,8 @@ impl Grade {
             "source": self.source,
             "is_fallback": self.source == "text",
             "tests": self.counts,
-            "counted": self.tests.len(),
+            "counted": counted,
+            "not_counted": others,
             "reruns": reruns,
             "flaky": flaky,
             "duplicate_names": self.duplicates,
@@ -243,35 +366,39 @@ fn weight_of(settings: &Settings, name: &str) -> f64 {
     of_pattern.map_or(1.0, |(_, weight)| *weight)
 }
 
-/// The tests that count.
-fn judged(settings: &Settings, report: &TestReport) -> Vec<Judged> {
-    let weight = |name: &str| weight_of(settings, name);
+/// The name of a test in code, without groups around it.
+fn short_name(name: &str) -> &str {
+    let inner = name.rsplit("::").next().unwrap_or(name);
+    inner.rsplit(" > ").next().unwrap_or(inner)
+}
+
+/// The entries of a report, or only the tests that are wanted.
+fn judged(settings: &Settings, report: &TestReport, origins: &[Origin]) -> Vec<Judged> {
     if !settings.wanted.is_empty() {
         let wanted = settings.wanted.iter();
         let judged = wanted.map(|name| Judged {
-            name: name.clone(),
             status: report.status_of(name),
-            weight: weight(name),
-            message: None,
-            duration_ms: None,
-            reruns: 0,
+            ..Judged::missing(name, settings)
         });
         return judged.collect();
     }
-    let may_be_skipped =
-        |name: &str, status: Status| status == Status::Skipped && settings.may_skip.is_match(name);
-    let tests = report.tests.iter().map(|test| (test.full_name(), test));
+    let may_be_skipped = |test: &TestCase| {
+        test.status == Status::Skipped && settings.may_skip.is_match(test.full_name())
+    };
+    let milliseconds =
+        |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let tests = report.tests.iter().zip(origins);
     tests
-        .filter(|(name, test)| !may_be_skipped(name, test.status))
-        .map(|(name, test)| Judged {
-            weight: weight(&name),
-            name,
+        .filter(|(test, _)| !may_be_skipped(test))
+        .map(|(test, origin)| Judged {
             status: Some(test.status),
             message: test.message.clone(),
-            duration_ms: test
-                .duration
-                .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            duration_ms: test.duration.map(milliseconds),
             reruns: test.reruns,
+            is_load: test.is_load,
+            group: test.group.clone(),
+            origin: *origin,
+            ..Judged::missing(&test.full_name(), settings)
         })
         .collect()
 }

@@ -1,25 +1,30 @@
 //! `tests`: run the task's tests in a clean copy and read what the runner reports, test by test. No
 //! report is no result: whether that is the agent's doing is found out on the untouched task.
 
+mod expected;
 mod grade;
-mod roll;
 mod settings;
+mod trace;
 
 use camino::Utf8PathBuf;
-use proctor_process::EndReason;
 use serde_json::{Map, json};
+use sha2::{Digest, Sha256};
 
 pub(super) use self::settings::{Settings, Unread};
 use self::{
+    expected::{Control, Expected},
     grade::{Grade, Graded},
     settings::Origin,
+    trace::Sources,
 };
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     bench::Bench,
+    control::{ControlTree, End},
     reports::{ReportError, TestReport, TextSummary},
+    slot::Slot,
 };
-use crate::{sandbox::Room, store, task::Reference};
+use crate::{sandbox::Room, store};
 
 /// A report larger than this is none.
 const MAX_BYTES: u64 = 64 << 20;
@@ -27,9 +32,9 @@ const MAX_BYTES: u64 = 64 << 20;
 const RESULTS: &str = "tests.json";
 
 /// What a run of the tests gave.
-pub(super) enum Results {
-    /// A report with names.
-    Report(TestReport),
+enum Results {
+    /// A report with names, and where each of its tests comes from.
+    Report(TestReport, Vec<trace::Origin>),
     /// Only the text that a runner prints at its end.
     Text(TextSummary),
 }
@@ -63,9 +68,9 @@ impl From<ReportError> for Nothing {
 struct Attempt {
     /// What it gave, or why nothing.
     results: Result<Results, Nothing>,
-    /// The exit code; none when time ran out or a signal ended it.
-    code: Option<i32>,
-    /// How it ended, in one line.
+    /// How it ended.
+    end: End,
+    /// The same in one line.
     ended: String,
     restored: Vec<String>,
 }
@@ -100,18 +105,19 @@ impl Examiner<'_> {
         if matches!(results, Results::Text(_)) && !self.settings.wanted.is_empty() {
             return Err("only a summary was printed, and that has no names of tests".to_owned());
         }
-        let mut grade = Grade::of(self.settings, results, first.code);
+        let mut grade = Grade::of(self.settings, results, first.end.code());
         for again in 1..=self.settings.reruns {
             if grade.is_full() {
                 break;
             }
             let more = self.attempt(&format!("-again-{again}"), tree).await?;
             if let Ok(results) = &more.results {
-                grade.merge(Grade::of(self.settings, results, more.code));
+                grade.merge(Grade::of(self.settings, results, more.end.code()));
             }
         }
-        if grade.graded().score > 0.0 {
-            grade.call(&self.roll().await?, self.settings);
+        if grade.has_passes() {
+            let expected = self.expected(&first, &grade).await?;
+            grade.expect(&expected, self.settings);
         }
         let path = format!("{}/{RESULTS}", self.place.folder);
         store::write_json(&self.judging.artifacts.join(&path), &grade.document())
@@ -119,67 +125,124 @@ impl Examiner<'_> {
         Ok(self.finding(&grade, &first))
     }
 
-    /// No results are the agent's doing when the task gives some as it is, or with its reference
-    /// solution; else there is what the settings leave to judge by.
+    /// The tests that have to be there: those of the reference solution, else of the untouched task. They are found
+    /// out once for all trials of the task in this run. A second run tells which names are others every time; it
+    /// is made only when names are missing.
+    async fn expected(&self, first: &Attempt, grade: &Grade) -> Result<Expected, String> {
+        let is_own = self.settings.unread == Unread::ExitCodeOfOwnTests;
+        if is_own || !self.settings.wanted.is_empty() {
+            return Ok(Expected::default());
+        }
+        let base = self.judging.base();
+        let found = match self.judging.reference_control().await {
+            None => None,
+            Some(tree) => {
+                let reference = self.control(&tree, Some(first)).await?;
+                let base = match reference.is_doubtful() {
+                    true => Some(self.control(&base, Some(first)).await?),
+                    false => None,
+                };
+                let expected = Expected::of_reference(&reference, base.as_ref());
+                expected.map(|expected| (tree, expected))
+            }
+        };
+        let (tree, expected) = match found {
+            Some(found) => found,
+            None if self.judging.change.tree == base.tree => return Ok(Expected::default()),
+            None => {
+                let expected = Expected::of_base(&self.control(&base, None).await?);
+                (base, expected)
+            }
+        };
+        if !grade.misses(&expected) {
+            return Ok(expected);
+        }
+        let name = match tree.name {
+            "-base" => "-base-again",
+            _ => "-reference-again",
+        };
+        let again = ControlTree { name, ..tree };
+        Ok(expected.stable(&self.control(&again, None).await?))
+    }
+
+    /// What a run of the tests on something else than the work gives, kept for all trials of the task in this
+    /// run until they are judged again. `first` is a run that may have been just that.
+    async fn control(
+        &self,
+        control: &ControlTree,
+        first: Option<&Attempt>,
+    ) -> Result<Control, String> {
+        let desk = &self.judging.desk;
+        let round = self.judging.evidence;
+        let base = &self.judging.workspace.base_tree;
+        let ControlTree { name, tree, .. } = control;
+        let key = format!("{} {round} {base} {tree} {name} {:?}", desk.run_id, self.settings);
+        let key = store::hex(&Sha256::digest(key.as_bytes()));
+        let slot = Slot::claim(&desk.cache.join("control"), &key).await;
+        let slot = slot.map_err(|error| format!("the cache of test names: {error}"))?;
+        if let Some(kept) = slot.get() {
+            return Ok(kept);
+        }
+        let found = match first.filter(|_| *tree == self.judging.change.tree) {
+            Some(first) => Control::of(first),
+            None => match self.attempt(name, tree).await {
+                Ok(attempt) => Control::of(&attempt),
+                Err(problem) if self.judging.cancel.is_cancelled() => return Err(problem),
+                // It could not be made ready, perhaps only this time: nothing to keep.
+                Err(_) => return Ok(Control::default()),
+            },
+        };
+        slot.put(&found).map_err(|error| error.to_string())?;
+        Ok(found)
+    }
+
+    /// No results are the work's doing when its command was ended, and when the task gives some as it is or with
+    /// its reference solution; else there is what the settings leave to judge by.
     async fn without_results(&self, nothing: &Nothing, first: &Attempt) -> Result<Finding, String> {
         let unread = self.settings.unread;
-        let has_failed = first.code.is_some_and(|code| code != 0);
-        if unread != Unread::Nothing && nothing.is_unknown && has_failed {
-            return Ok(self.by_exit_code(first));
-        }
-        let proof = self.proof().await?;
         let reason = &nothing.reason;
+        let failed = |message: String| {
+            Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first))
+        };
+        match first.end {
+            End::TimedOut | End::Killed(_) => return failed(format!("no test results: {reason}")),
+            End::NotFound(_) => {
+                return match self.proof(|control| control.has_run).await? {
+                    Some(proof) => failed(format!("{}; with {proof} it runs", first.ended)),
+                    None => Err(first.ended.clone()),
+                };
+            }
+            End::Exited(code) if code != 0 && unread != Unread::Nothing && nothing.is_unknown => {
+                return Ok(self.by_exit_code(first));
+            }
+            End::Exited(_) => {}
+        }
+        let proof = self.proof(|control| control.has_results).await?;
         match (proof, unread) {
             (Some(proof), _) => {
-                let message = format!("no test results: {reason}; with {proof} there are");
-                Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first))
+                failed(format!("no test results: {reason}; with {proof} there are"))
             }
-            (None, Unread::ExitCode | Unread::ExitCodeOfOwnTests)
-                if nothing.is_unknown && first.code.is_some() =>
-            {
+            (None, Unread::ExitCode | Unread::ExitCodeOfOwnTests) if nothing.is_unknown => {
                 Ok(self.by_exit_code(first))
             }
-            (None, Unread::ExitCodeOfOwnTests) => {
-                let message = format!("no test results: {reason}");
-                Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first))
-            }
+            (None, Unread::ExitCodeOfOwnTests) => failed(format!("no test results: {reason}")),
             (None, Unread::Nothing | Unread::ExitCode) => Err(format!("no test results: {reason}")),
         }
     }
 
-    /// What gives results, other than the work: then their absence is the work's doing.
-    async fn proof(&self) -> Result<Option<&'static str>, String> {
-        let workspace = self.judging.workspace;
-        let base = workspace.base_tree.as_str();
-        if self.judging.change.tree != base && self.gives_results("-base", base).await? {
-            return Ok(Some("the untouched task"));
-        }
-        if let Some(Reference::Branch(_) | Reference::Patch(_)) = self.judging.reference
-            && let Some(reference) = self.judging.reference
-            && let Ok(tree) = workspace.reference_tree(reference).await
-            && self.gives_results("-reference", &tree).await?
-        {
-            return Ok(Some("the reference solution"));
+    /// What the same command does better on, other than the work.
+    async fn proof(&self, is_better: fn(&Control) -> bool) -> Result<Option<&'static str>, String> {
+        for tree in self.judging.controls().await {
+            if is_better(&self.control(&tree, None).await?) {
+                return Ok(Some(tree.what));
+            }
         }
         Ok(None)
     }
 
-    async fn gives_results(&self, name: &str, tree: &str) -> Result<bool, String> {
-        let attempt = self.attempt_elsewhere(name, tree).await?;
-        Ok(attempt.is_some_and(|it| it.results.is_ok()))
-    }
-
-    /// The tests on something else than the work; `None` for what cannot even be made ready.
-    async fn attempt_elsewhere(&self, name: &str, tree: &str) -> Result<Option<Attempt>, String> {
-        match self.attempt(name, tree).await {
-            Err(problem) if self.judging.cancel.is_cancelled() => Err(problem),
-            attempt => Ok(attempt.ok()),
-        }
-    }
-
     /// The verdict of a command that is no runner that is known.
     fn by_exit_code(&self, first: &Attempt) -> Finding {
-        let status = if first.code == Some(0) {
+        let status = if first.end == End::Exited(0) {
             VerdictStatus::Passed
         } else {
             VerdictStatus::Failed
@@ -194,7 +257,7 @@ impl Examiner<'_> {
         message: String,
         first: &Attempt,
     ) -> Finding {
-        let mut metrics = Map::from_iter([("exit_code".to_owned(), json!(first.code))]);
+        let mut metrics = Map::from_iter([("exit_code".to_owned(), json!(first.end.code()))]);
         if score.is_none() {
             metrics.insert("source".to_owned(), json!("exit_code"));
         }
@@ -212,12 +275,17 @@ impl Examiner<'_> {
     async fn attempt(&self, name: &str, tree: &str) -> Result<Attempt, String> {
         let settings = self.settings;
         let bench = Bench::open(&settings.setup, self.judging, self.place, (name, tree)).await?;
-        let attempt = self.run(&bench).await?;
+        let sources = match settings.wanted.is_empty() {
+            true => Sources::of(&bench, &settings.setup, self.judging, tree).await,
+            false => Ok(Sources::default()),
+        };
+        let sources = sources.map_err(|error| format!("the files of the copy: {error}"))?;
+        let attempt = self.run(&bench, &sources).await?;
         bench.close().await?;
         Ok(attempt)
     }
 
-    async fn run(&self, bench: &Bench<'_>) -> Result<Attempt, String> {
+    async fn run(&self, bench: &Bench<'_>, sources: &Sources) -> Result<Attempt, String> {
         let restored = bench.restored.clone();
         if let Err(unbuilt) = bench.make_ready().await? {
             return Ok(Attempt {
@@ -225,7 +293,7 @@ impl Examiner<'_> {
                     reason: unbuilt.message.clone(),
                     is_unknown: true,
                 }),
-                code: Some(unbuilt.code),
+                end: unbuilt.end,
                 ended: unbuilt.message,
                 restored,
             });
@@ -243,26 +311,17 @@ impl Examiner<'_> {
         let ran = bench
             .step(&argv, self.settings.timeout, logs.clone())
             .await?;
-        if ran.exit.ended_by == Some(EndReason::Cancelled) {
-            return Err(format!("`{line}` was interrupted"));
-        }
-        if let Some(problem) = ran.not_run(&line) {
-            return Err(problem);
-        }
-        let (code, results) = match ran.code(&line) {
-            Ok(code) => (Some(code), self.read(file, &logs)),
-            Err(problem) => (None, Err(Nothing::known(problem))),
-        };
-        let ended = match (code, ran.last_line.as_str()) {
-            (None, _) => format!("`{line}` did not end by itself"),
-            (Some(0), _) => format!("`{line}` passed"),
-            (Some(code), "") => format!("`{line}` exited with code {code}"),
-            (Some(code), last) => format!("`{line}` exited with code {code}: {last}"),
+        let end = End::of(&ran, &line)?;
+        let ended = end.in_words(&line, &ran.last_line);
+        let results = match end {
+            End::Exited(_) | End::NotFound(_) => self.read(file, &logs, end),
+            End::Killed(_) | End::TimedOut => Err(Nothing::known(end.in_words(&line, ""))),
         };
         let results = match results {
-            Ok(Results::Report(report)) => Ok(Results::Report(
-                report.relative_to(bench.copy_inside().as_str()),
-            )),
+            Ok(Results::Report(report, _)) => {
+                let report = report.relative_to(bench.copy_inside().as_str());
+                Ok(traced(report, sources))
+            }
             Err(nothing) if !ran.last_line.is_empty() => Err(Nothing {
                 reason: format!("{} (`{line}` said: {})", nothing.reason, ran.last_line),
                 ..nothing
@@ -271,14 +330,20 @@ impl Examiner<'_> {
         };
         Ok(Attempt {
             results,
-            code,
+            end,
             ended,
             restored,
         })
     }
 
     /// Read what a run left.
-    fn read(&self, file: Option<Utf8PathBuf>, logs: &camino::Utf8Path) -> Result<Results, Nothing> {
+    fn read(
+        &self,
+        file: Option<Utf8PathBuf>,
+        logs: &camino::Utf8Path,
+        end: End,
+    ) -> Result<Results, Nothing> {
+        let named = |report| Results::Report(report, Vec::new());
         let written = file.filter(|file| file.symlink_metadata().is_ok());
         if let Some(file) = &written {
             let kept = logs.join("report");
@@ -287,7 +352,7 @@ impl Examiner<'_> {
             let _ = fs_err::write(&kept, &bytes);
             let report = TestReport::read(&bytes);
             return report
-                .map(Results::Report)
+                .map(named)
                 .map_err(|error| Nothing::known(error.to_string()));
         }
         if self.settings.origin == Origin::Runner {
@@ -295,10 +360,16 @@ impl Examiner<'_> {
         }
         let printed = bounded(&logs.join("stdout")).map_err(Nothing::known)?;
         match TestReport::read(&printed) {
-            Ok(report) => Ok(Results::Report(report)),
-            Err(error) if self.settings.origin == Origin::Output => Err(error.into()),
+            Ok(report) => Ok(named(report)),
             Err(error) => {
                 let all = bounded(&logs.join("output.log")).map_err(Nothing::known)?;
+                let has_failed = end != End::Exited(0);
+                if let Some(unbuilt) = TestReport::of_failed_build(&all).filter(|_| has_failed) {
+                    return Ok(named(unbuilt));
+                }
+                if self.settings.origin == Origin::Output {
+                    return Err(error.into());
+                }
                 match TextSummary::read(&all) {
                     Ok(summary) => Ok(Results::Text(summary)),
                     Err(ReportError::Unknown { .. }) => Err(error.into()),
@@ -318,7 +389,7 @@ impl Examiner<'_> {
         let mut message = format!("{passed} of {total} tests passed");
         message.extend(grade.remarks().iter().map(|remark| format!("; {remark}")));
         let mut metrics = grade.metrics();
-        metrics.insert("exit_code".to_owned(), json!(first.code));
+        metrics.insert("exit_code".to_owned(), json!(first.end.code()));
         if matches!(self.judging.room, Room::Local) {
             let lost = "none: as you, with the network";
             metrics.insert("isolation".to_owned(), json!(lost));
@@ -352,6 +423,18 @@ impl Examiner<'_> {
             description: "what the tests printed".to_owned(),
         }
     }
+}
+
+/// A report with what the files of the copy say about its tests.
+fn traced(mut report: TestReport, sources: &Sources) -> Results {
+    for test in &mut report.tests {
+        sources.complete(test);
+    }
+    let origins = report.tests.iter();
+    let origins = origins
+        .map(|test| sources.origin(report.source, test))
+        .collect();
+    Results::Report(report, origins)
 }
 
 /// The bytes of a regular file of a sensible size: the work may have put anything there.

@@ -267,8 +267,14 @@ impl Bench<'_> {
             .room
             .container
             .download("/logs/verifier", kept.as_std_path());
-        got.await.map_err(text)?;
-        let rewards = reward::read(&kept);
+        let rewards = match got.await {
+            Ok(()) => reward::read(&kept),
+            // Where memory ran out the container may have gone with the tests.
+            Err(error) if matches!(ran.exit.status, Some(proctor_process::Status::Signal(_))) => {
+                Err(text(error))
+            }
+            Err(error) => return Err(text(error)),
+        };
         Ok((ran, rewards))
     }
 

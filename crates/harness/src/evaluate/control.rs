@@ -1,0 +1,140 @@
+//! How a command that judges ended, and whose doing that is. What the command did, its exit code, a signal,
+//! its time or memory limit, is the work's result. Only a command that could not be found is in doubt: then
+//! it is tried on the untouched task and on the reference solution.
+
+use proctor_process::{EndReason, Status};
+
+use super::{Judging, shell::Ran};
+use crate::task::Reference;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It ran and exited.
+    Exited(i32),
+    /// Its program, or one that it starts, is not there: this is the code that shells have for it.
+    NotFound(i32),
+    /// A signal ended it, also for want of memory.
+    Killed(i32),
+    /// It ran into its own time limit.
+    TimedOut,
+}
+
+impl End {
+    /// How a command ended, or why that is not known: it was interrupted.
+    pub(super) fn of(ran: &Ran, line: &str) -> Result<End, String> {
+        /// What shells have for "not executable" and "no such program", and `cmd.exe` for a program that
+        /// a script does not find. Elsewhere no exit code is that high.
+        const NOT_FOUND: [i32; 3] = [126, 127, 9009];
+        match (ran.exit.ended_by, ran.exit.status) {
+            (None, Some(Status::Code(code))) if NOT_FOUND.contains(&code) => {
+                Ok(End::NotFound(code))
+            }
+            (None, Some(Status::Code(code))) => Ok(End::Exited(code)),
+            (None, Some(Status::Signal(signal))) => Ok(End::Killed(signal)),
+            (Some(EndReason::TimedOut), _) => Ok(End::TimedOut),
+            _ => Err(ran.code(line).err().unwrap_or_default()),
+        }
+    }
+
+    /// The exit code; none when there was no exit.
+    pub(super) fn code(self) -> Option<i32> {
+        match self {
+            End::Exited(code) | End::NotFound(code) => Some(code),
+            End::Killed(_) | End::TimedOut => None,
+        }
+    }
+
+    /// The end of a command in words, with the last line that it printed.
+    pub(super) fn in_words(self, line: &str, last_line: &str) -> String {
+        let ended = match self {
+            End::Exited(0) => return format!("`{line}` passed"),
+            End::Exited(code) => {
+                format!("`{line}` {}", crate::outcome::exit_in_words(code))
+            }
+            End::NotFound(code) => format!("`{line}` could not be run (exit code {code})"),
+            End::Killed(signal) => format!("`{line}` was killed by signal {signal}"),
+            End::TimedOut => format!("`{line}` ran into its time limit"),
+        };
+        match last_line {
+            "" => ended,
+            last => format!("{ended}: {last}"),
+        }
+    }
+}
+
+/// A tree other than the work that the same command can be tried on.
+#[derive(Clone, Debug)]
+pub(super) struct ControlTree {
+    /// Tells its files from others of the same evaluator.
+    pub(super) name: &'static str,
+    /// What it is, for people.
+    pub(super) what: &'static str,
+    pub(super) tree: String,
+}
+
+impl Judging<'_> {
+    /// The untouched task, unless that is what is judged, and the reference solution.
+    pub(super) async fn controls(&self) -> Vec<ControlTree> {
+        let base = self.base();
+        let is_other = self.change.tree != base.tree;
+        let mut controls: Vec<_> = is_other.then_some(base).into_iter().collect();
+        controls.extend(self.reference_control().await);
+        controls
+    }
+
+    /// The untouched task.
+    pub(super) fn base(&self) -> ControlTree {
+        ControlTree {
+            name: "-base",
+            what: "the untouched task",
+            tree: self.workspace.base_tree.clone(),
+        }
+    }
+
+    /// The reference solution, where its files are known without running it.
+    pub(super) async fn reference_control(&self) -> Option<ControlTree> {
+        let reference = self.reference?;
+        if let Reference::Script(_) = reference {
+            return None;
+        }
+        let tree = self.workspace.reference_tree(reference).await.ok()?;
+        Some(ControlTree {
+            name: "-reference",
+            what: "the reference solution",
+            tree,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_process::Exit;
+
+    #[test]
+    fn the_end_of_a_command_is_its_result_and_only_an_interruption_is_unknown() {
+        let end = |status, ended_by| {
+            let ran = Ran {
+                exit: Exit {
+                    status: Some(status),
+                    ended_by,
+                },
+                last_line: String::new(),
+                shell: None,
+            };
+            End::of(&ran, "x")
+        };
+        for code in [126, 127, 9009] {
+            assert_eq!(end(Status::Code(code), None), Ok(End::NotFound(code)));
+        }
+        for code in [0, 1, 128, 137, -1] {
+            assert_eq!(end(Status::Code(code), None), Ok(End::Exited(code)));
+        }
+        assert_eq!(end(Status::Signal(9), None), Ok(End::Killed(9)));
+        let late = end(Status::Code(127), Some(EndReason::TimedOut));
+        assert_eq!(late, Ok(End::TimedOut));
+        let cut = end(Status::Signal(15), Some(EndReason::Cancelled));
+        assert_eq!(cut, Err("`x` was interrupted".to_owned()));
+    }
+}

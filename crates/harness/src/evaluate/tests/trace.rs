@@ -1,0 +1,275 @@
+//! Where a reported test comes from: from the task's own files (hidden, protected, or untouched by the
+//! work) or from files that the work brought. Names alone say it where a report has no files.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    evaluate::{
+        Judging,
+        bench::{Bench, Hidden, Setup},
+        reports::{Format, TestCase},
+    },
+    workspace::{Origin as FileOrigin, WorkspaceError},
+};
+
+/// Larger files hold data, not tests.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// No more text than this is searched.
+const MAX_BYTES: usize = 32 << 20;
+
+/// Where a test comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Origin {
+    /// A file of the task defines it.
+    Task {
+        /// How many tests of this name the task's files define; `None` when its file is known.
+        definitions: Option<usize>,
+    },
+    /// A file that the work brought defines it.
+    Work,
+    /// No file defines a test of exactly this name: it is made while the tests run.
+    Unknown,
+}
+
+/// The files of a clean copy, before anything ran in it.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// All of them.
+    paths: BTreeSet<String>,
+    /// Those that the work brought or changed, as they are judged.
+    brought: BTreeSet<String>,
+    /// Names of tests, or of what may be one, and the files that define them: one entry for each definition.
+    defined: BTreeMap<String, Vec<String>>,
+    /// Files that were searched, and whether they hand tests to a runner.
+    searched: BTreeMap<String, bool>,
+    /// The folder that tests run in, below the copy.
+    working_dir: Utf8PathBuf,
+}
+
+impl Sources {
+    /// The files of the copy of `tree` that `bench` has made.
+    pub(super) async fn of(
+        bench: &Bench<'_>,
+        setup: &Setup,
+        judging: &Judging<'_>,
+        tree: &str,
+    ) -> Result<Sources, WorkspaceError> {
+        let workspace = judging.workspace;
+        let base = workspace.names_in(&workspace.base_tree).await?;
+        let changed = workspace.names_changed(&workspace.base_tree, tree).await?;
+        let hidden: BTreeSet<String> = match &setup.hidden {
+            Hidden::None => BTreeSet::new(),
+            Hidden::Revision(revision) => {
+                let names = workspace.names_laid_over(revision).await?;
+                names.into_iter().collect()
+            }
+            Hidden::Folder(folder) => files_below(folder)?,
+        };
+        let restored: BTreeSet<&String> = bench.restored.iter().collect();
+        let is_brought = |path: &String| !hidden.contains(path) && !restored.contains(path);
+        let brought: BTreeSet<String> = changed.into_iter().filter(is_brought).collect();
+        let is_own =
+            |path: &&String| !brought.contains(*path) && setup.protect.has(path, FileOrigin::Base);
+        let mut sources = Sources::default();
+        let mut left = MAX_BYTES;
+        for path in base.iter().filter(is_own).chain(&hidden).chain(&brought) {
+            if let Some(text) = text_of(&bench.copy.join(path), left) {
+                left -= text.len();
+                sources.search(path, &text);
+            }
+        }
+        let all = base.into_iter().chain(hidden);
+        sources.paths = all.chain(brought.iter().cloned()).collect();
+        sources.brought = brought;
+        sources.working_dir.clone_from(&setup.working_dir);
+        Ok(sources)
+    }
+
+    /// Take in what a file defines.
+    fn search(&mut self, path: &str, text: &str) {
+        let has_titles = has_titled_tests(path);
+        let titles = if has_titles { &*CALLS } else { &*QUOTED };
+        let functions = FUNCTIONS.captures_iter(text);
+        for found in functions.chain(titles.captures_iter(text)) {
+            let name = found.iter().skip(1).flatten().next();
+            let name = name.map(|name| unescaped(name.as_str())).unwrap_or_default();
+            self.defined.entry(name).or_default().push(path.to_owned());
+        }
+        let is_script = has_titles && !HANDS_OVER.is_match(text);
+        self.searched.insert(path.to_owned(), !is_script);
+    }
+
+    /// Complete what a report says about a test: its file, and whether it is a test at all.
+    pub(super) fn complete(&self, test: &mut TestCase) {
+        if let Some(path) = self.path(&test.name) {
+            // Node reports a file that it could not load, or that ran no test, in the place of its
+            // tests. One that hands no test to the runner is a test itself: a script.
+            let hands_over = self.searched.get(&path).copied().unwrap_or(true);
+            test.is_load |= hands_over;
+            test.file = Some(path);
+            return;
+        }
+        let reported = test.file.as_deref().and_then(|file| self.path(file));
+        test.file = reported.or_else(|| self.file_of(test));
+    }
+
+    /// A file of the copy, by its path from there or from the folder that tests run in.
+    fn path(&self, name: &str) -> Option<String> {
+        let name = name.trim_start_matches("./");
+        let inner = self.working_dir.join(name).into_string();
+        let mut paths = [name.to_owned(), inner].into_iter();
+        paths.find(|path| self.paths.contains(path))
+    }
+
+    /// The file of a test by its group: a path, or a module of Python with classes behind it.
+    fn file_of(&self, test: &TestCase) -> Option<String> {
+        let group = test.group.as_deref().unwrap_or(&test.name);
+        let mut module = group;
+        if let Some(path) = self.path(group) {
+            return Some(path);
+        }
+        loop {
+            if let Some(path) = self.path(&format!("{}.py", module.replace('.', "/"))) {
+                return Some(path);
+            }
+            module = module.rsplit_once('.')?.0;
+        }
+    }
+
+    /// Where a test comes from.
+    pub(super) fn origin(&self, source: Format, test: &TestCase) -> Origin {
+        let near = self.near(source, test);
+        let names = names_in_code(source, &test.name);
+        let places = || names.iter().filter_map(|name| self.defined.get(*name)).flatten();
+        let own = places().filter(|path| !self.brought.contains(*path));
+        if let Some(file) = &test.file {
+            if self.brought.contains(file) {
+                return Origin::Work;
+            }
+            // Code of the work that a test imports can register tests in the test's own file. Methods
+            // may come from a base class in another one.
+            let is_defined = own.count() > 0 || !self.searched.contains_key(file);
+            return if is_defined {
+                Origin::Task { definitions: None }
+            } else {
+                Origin::Unknown
+            };
+        }
+        match own.filter(|path| near(path)).count() {
+            0 if places().count() > 0 => Origin::Work,
+            0 => Origin::Unknown,
+            // Subtests of Go share the name of the function around them.
+            _ if source == Format::GoTest => Origin::Task { definitions: None },
+            own => Origin::Task {
+                definitions: Some(own),
+            },
+        }
+    }
+
+    /// Whether a file can define a test: only those in the folder of its package can in Go.
+    fn near(&self, source: Format, test: &TestCase) -> impl Fn(&str) -> bool {
+        let package = test.group.as_deref().unwrap_or_default();
+        let folder = (source == Format::GoTest).then(|| self.folder_of(package));
+        move |path: &str| {
+            let parent = Utf8Path::new(path).parent();
+            let is_in = |folder: &String| parent == Some(Utf8Path::new(folder));
+            folder.as_ref().is_none_or(is_in)
+        }
+    }
+
+    /// The folder of a package of Go: the longest one that its path ends in.
+    fn folder_of(&self, package: &str) -> String {
+        let folders = self.paths.iter().filter(|path| path.ends_with(".go"));
+        let folders = folders.filter_map(|path| Some(Utf8Path::new(path).parent()?.as_str()));
+        let fits = |folder: &&str| package == *folder || package.ends_with(&format!("/{folder}"));
+        let longest = folders.filter(fits).max_by_key(|folder| folder.len());
+        longest.unwrap_or_default().to_owned()
+    }
+}
+
+/// What a test may be called in code: a function, and where tests have titles the innermost one.
+fn names_in_code(source: Format, name: &str) -> Vec<&str> {
+    let title = name.rsplit(" > ").next().unwrap_or(name);
+    match source {
+        Format::GoTest => vec![name.split('/').next().unwrap_or(name)],
+        Format::Libtest => vec![name.rsplit("::").next().unwrap_or(name)],
+        _ => {
+            // Parameters stand behind the name of a function.
+            let function = title.split(['[', '(']).next().unwrap_or(title).trim();
+            let mut names = vec![title];
+            names.extend((function != title && !function.is_empty()).then_some(function));
+            names
+        }
+    }
+}
+
+/// Whether tests in this language are calls with a title.
+fn has_titled_tests(path: &str) -> bool {
+    const LANGUAGES: [&str; 8] = ["js", "ts", "jsx", "tsx", "mjs", "cjs", "mts", "cts"];
+    let extension = Utf8Path::new(path).extension();
+    extension.is_some_and(|it| LANGUAGES.contains(&it))
+}
+
+/// A string as it is written in code, without its escapes.
+fn unescaped(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut plain = String::new();
+    while let Some(c) = chars.next() {
+        plain.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    plain
+}
+
+const STRING: &str = r#"(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`)"#;
+const CALL: &str = r"(?:\b(?:test|it|specify|scenario|fit|xit)\b[\w.]*|\))\s*\(\s*";
+
+static FUNCTIONS: LazyLock<Regex> = LazyLock::new(|| {
+    let keywords = "def|fn|func|fun|function|void|sub";
+    pattern(&format!(r"\b(?:{keywords})\s+([\w$]+)"))
+});
+static QUOTED: LazyLock<Regex> = LazyLock::new(|| pattern(STRING));
+static CALLS: LazyLock<Regex> = LazyLock::new(|| pattern(&format!("{CALL}{STRING}")));
+static HANDS_OVER: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\b(?:test|it|describe|suite|specify)\s*[(.]"));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("our own patterns are sound")
+}
+
+/// The files below a folder, as paths from there on.
+fn files_below(folder: &Utf8Path) -> std::io::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![Utf8PathBuf::new()];
+    while let Some(inner) = open.pop() {
+        for entry in fs_err::read_dir(folder.join(&inner))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let path = inner.join(name);
+            if entry.file_type()?.is_dir() {
+                open.push(path);
+            } else {
+                found.insert(crate::platform::slashed(path.as_str()).into_owned());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The text of a regular file that is not too large.
+fn text_of(path: &Utf8Path, left: usize) -> Option<String> {
+    let about = path.symlink_metadata().ok()?;
+    let is_small = about.len() <= MAX_FILE_BYTES && about.len() <= left as u64;
+    if !about.is_file() || !is_small {
+        return None;
+    }
+    String::from_utf8(fs_err::read(path).ok()?).ok()
+}
