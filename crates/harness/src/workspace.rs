@@ -6,6 +6,7 @@ mod base;
 mod commits;
 mod head;
 mod judged;
+mod large;
 mod look;
 mod names;
 mod nested;
@@ -17,7 +18,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
 pub use self::base::{Base, Bases};
-use self::{base::commit_tree, nested::NestedRepos};
+use self::{base::commit_tree, large::LargeFile, nested::NestedRepos};
 use crate::{
     git::{Git, GitError},
     host::Host,
@@ -187,13 +188,16 @@ impl Workspace {
     pub async fn change(&self, patch: &Utf8Path) -> Result<Change, WorkspaceError> {
         let git = &self.git;
         let mut notes = Vec::new();
-        let tree = self.stage(&mut notes).await?;
+        let large = self.large_files().await?;
+        let tree = self.stage(&large, &mut notes).await?;
+        notes.extend(large.iter().map(LargeFile::note));
+        let large = large.iter().map(LargeFile::change);
         let head = self.head();
         if tree == self.base_tree {
             fs::write(patch, "")?;
             return Ok(Change {
                 tree,
-                files: Vec::new(),
+                files: large.collect(),
                 head: head.await,
                 notes,
             });
@@ -214,18 +218,23 @@ impl Workspace {
             head,
         );
         written?;
+        let files = parse_numstat(&numstat?);
         Ok(Change {
             tree,
-            files: parse_numstat(&numstat?),
+            files: files.into_iter().chain(large).collect(),
             head,
             notes,
         })
     }
 
-    /// Bring our own index in step with the workspace; gives the tree of what is there.
-    async fn stage(&self, notes: &mut Vec<String>) -> Result<String, WorkspaceError> {
+    /// Bring our own index in step with the workspace, but for `large` files; gives the tree of what is there.
+    async fn stage(
+        &self,
+        large: &[LargeFile],
+        notes: &mut Vec<String>,
+    ) -> Result<String, WorkspaceError> {
         let git = &self.git;
-        let added = git.run(["add", "--all", "--ignore-errors"]).await;
+        let added = self.add_all(large).await;
         let filled = self.filled_submodules();
         if added.is_ok() && filled.is_empty() {
             let tree = git.line(["write-tree"]).await?;
@@ -250,7 +259,7 @@ impl Workspace {
                 "the agent put files where a submodule belongs; they count as files".to_owned(),
             );
         }
-        git.run(["add", "--all", "--ignore-errors"])
+        self.add_all(large)
             .await
             .or_else(|error| {
                 notes.push(format!("not every file could be read: {error}"));
@@ -340,7 +349,7 @@ impl Workspace {
     /// Take the workspace as it is now for the base: what was put into it before the agent
     /// started is not the agent's work.
     pub async fn settle(&mut self) -> Result<(), WorkspaceError> {
-        let tree = self.stage(&mut Vec::new()).await?;
+        let tree = self.stage(&[], &mut Vec::new()).await?;
         if tree == self.base_tree {
             return Ok(());
         }

@@ -14,7 +14,7 @@ struct Feature {
     base: Vec<(&'static str, String)>,
     /// `config` of the `tests` evaluator.
     config: Value,
-    /// Solves the task; `$SAVE` is not part of it.
+    /// Solves the task.
     good: String,
     /// Passes one of the two tests.
     half: String,
@@ -102,7 +102,7 @@ impl Task<'_> {
         repo.git(["reset", "--quiet", "--hard"]);
         let cases = self.context.root().join("cases");
         fs_err::create_dir_all(&cases).unwrap();
-        fs_err::write(cases.join("solution.patch"), patch).unwrap();
+        fs_err::write(cases.join("solution.patch"), format!("{patch}\n")).unwrap();
     }
 
     fn more(&self) -> Value {
@@ -163,7 +163,7 @@ fn tests_that_the_work_registers_within_the_tasks_own_file_do_not_count() {
     let evaluators = json!([{"name": "tests", "config": config}]);
     let line = written(
         "mul.py",
-        "import sys\nspace = sys._getframe(1)\nwhile 'test_mul' not in space.f_globals['__name__']: space = space.f_back\nfor i in range(198): space.f_globals[f'test_more_{i}'] = lambda: None\ndef mul(a, b): return 4",
+        "import sys\nspace = sys._getframe(1)\nwhile 'test_mul' not in space.f_globals['__name__']: space = space.f_back\nfor i in range(198): space.f_globals['test_more_' + str(i)] = lambda: None\ndef mul(a, b): return 4",
     );
     let record = judged(&context, &line, &evaluators);
     assert_eq!(standing(&record), ("failed", Some(0.5)), "{record:#}");
@@ -346,10 +346,7 @@ fn rust_feature(config: &Value) -> Feature {
         config: config.clone(),
         good: lib("a * b"),
         half: lib("let _ = (a, b); 4"),
-        exits: vec![
-            lib("let _ = (a, b); std::process::exit(0)"),
-            written("src/lib.rs", "this is not rust"),
-        ],
+        exits: vec![written("src/lib.rs", "this is not rust")],
         // Unit tests, one of which has the name of a test of the task.
         more_tests: "(echo '#[cfg(test)] mod tests {'; for i in $(seq 197); do echo \"#[test] fn more_$i() {}\"; done; echo '#[test] fn one() {} }') >> src/lib.rs".to_owned(),
     }
@@ -359,7 +356,11 @@ fn rust_feature(config: &Value) -> Feature {
 fn cargo_feature_task() {
     let bin = camino::Utf8Path::new(env!("CARGO")).parent().unwrap();
     let path = format!("{bin}:/usr/bin:/bin");
-    rust_feature(&json!({"runner": "cargo", "env": {"PATH": path}})).check();
+    let mut feature = rust_feature(&json!({"runner": "cargo", "env": {"PATH": path}}));
+    // nextest runs each test in a process of its own, whose exit code is all that it sees.
+    let body = "pub fn mul(_: i32, _: i32) -> i32 { std::process::exit(0) }";
+    feature.exits.push(written("src/lib.rs", body));
+    feature.check();
 }
 
 #[test]

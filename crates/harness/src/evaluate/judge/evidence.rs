@@ -13,6 +13,22 @@ pub(super) struct Lookup {
 impl Lookup {
     /// Of a patch: only what stands in its hunks counts.
     pub(super) fn of(patch: &str) -> Lookup {
+        let [new, old] = sides(patch);
+        Lookup {
+            sides: [squeeze(&new), squeeze(&old)],
+        }
+    }
+
+    /// Whether the change holds this quote, with or without the marks of a diff.
+    pub(super) fn has(&self, quote: &str) -> bool {
+        let readings = readings(quote);
+        let found = |reading: &String| self.sides.iter().any(|side| side.contains(reading));
+        readings.iter().any(found)
+    }
+}
+
+/// What stands in the hunks of a patch, after the change and before it.
+pub(super) fn sides(patch: &str) -> [String; 2] {
         let (mut new, mut old) = (String::new(), String::new());
         let mut in_hunk = false;
         for line in patch.lines() {
@@ -34,17 +50,7 @@ impl Lookup {
                 }
             }
         }
-        Lookup {
-            sides: [squeeze(&new), squeeze(&old)],
-        }
-    }
-
-    /// Whether the change holds this quote, with or without the marks of a diff.
-    pub(super) fn has(&self, quote: &str) -> bool {
-        let readings = readings(quote);
-        let found = |reading: &String| self.sides.iter().any(|side| side.contains(reading));
-        readings.iter().any(found)
-    }
+        [new, old]
 }
 
 /// Whether a file holds this quote.

@@ -8,6 +8,7 @@ mod criteria;
 mod evidence;
 mod request;
 mod settings;
+mod shorten;
 mod tally;
 
 use camino::Utf8PathBuf;
@@ -118,6 +119,14 @@ async fn asked(judging: &Judging<'_>) -> String {
 struct Work {
     tree: String,
     diff: String,
+    /// The change as the judge is shown it, where it is too long.
+    shortened: Option<String>,
+}
+
+impl Work {
+    fn shown(&self) -> &str {
+        self.shortened.as_deref().unwrap_or(&self.diff)
+    }
 }
 
 /// What the judge said of the null change and of the reference.
@@ -189,15 +198,17 @@ impl Bench<'_> {
         let diff = workspace.text_between(&workspace.base_tree, tree).await;
         let diff = diff.map_err(|error| format!("the change could not be read: {error}"))?;
         let diff = String::from_utf8_lossy(&diff).into_owned();
-        if diff.len() > LONGEST_DIFF {
-            let size = diff.len();
-            return Err(format!(
-                "a change of {size} bytes is too large to be judged: {LONGEST_DIFF} are the most"
-            ));
-        }
+        let shortened = if diff.len() > LONGEST_DIFF {
+            let names = workspace.names_in(tree).await;
+            let names = names.map_err(|error| format!("the files could not be listed: {error}"))?;
+            Some(shorten::shortened(&diff, LONGEST_DIFF, &names))
+        } else {
+            None
+        };
         Ok(Work {
             tree: tree.to_owned(),
             diff,
+            shortened,
         })
     }
 
@@ -219,7 +230,7 @@ impl Bench<'_> {
             return Ok(kept.answer);
         }
         let (text, usage) = self.ask(work, name).await?;
-        let answer = Answer::find(&text)?;
+        let answer = Answer::find(&text, &work.diff)?;
         answer.check(criteria, &subject).await?;
         let kept = Kept { answer, usage };
         slot.put(&kept).map_err(|error| error.to_string())?;
@@ -233,7 +244,7 @@ impl Bench<'_> {
         } else {
             Chance::Fresh
         };
-        let request = self.request(work).text(&request::fence(&work.diff, chance));
+        let request = self.request(work).text(&request::fence(work.shown(), chance));
         let question = Question {
             settings: self.settings,
             judging: self.judging,
@@ -254,7 +265,7 @@ impl Bench<'_> {
             instructions: settings.instructions.as_deref(),
             asked: &self.asked,
             criteria: &settings.criteria,
-            diff: &work.diff,
+            diff: work.shown(),
             has_copy: !settings.asks_models(),
         }
     }

@@ -13,7 +13,10 @@ impl TestReport {
         let text = String::from_utf8_lossy(output);
         let text = anstream::adapter::strip_str(&text).to_string();
         let of_cargo: Vec<&str> = text.lines().filter_map(crate_of).collect();
-        let of_go: Vec<&str> = text.lines().filter_map(package_of).collect();
+        let mut of_go: Vec<&str> = text.lines().filter_map(go_test::unbuilt).collect();
+        if of_go.is_empty() {
+            of_go.extend(text.lines().filter_map(file_of));
+        }
         let (source, mut names) = match (of_cargo.is_empty(), of_go.is_empty()) {
             (false, _) => (Format::Libtest, of_cargo),
             (true, false) => (Format::GoTest, of_go),
@@ -38,15 +41,13 @@ fn crate_of(line: &str) -> Option<&str> {
     rest.split('`').next()
 }
 
-/// `FAIL TAB package [build failed]`, or a fault in a file before a package is known: `a.go:1:1: expected 'package', …`.
-fn package_of(line: &str) -> Option<&str> {
-    go_test::unbuilt(line).or_else(|| {
-        let (file, rest) = line.split_once(".go:")?;
-        let (row, rest) = rest.split_once(':')?;
-        let (column, _) = rest.split_once(": ")?;
-        let is_number = |text: &str| text.parse::<u32>().is_ok();
-        (is_number(row) && is_number(column)).then(|| &line[..file.len() + ".go".len()])
-    })
+/// A fault in a file of Go before its package is known: `a.go:1:1: expected 'package', …`.
+fn file_of(line: &str) -> Option<&str> {
+    let (file, rest) = line.split_once(".go:")?;
+    let (row, rest) = rest.split_once(':')?;
+    let (column, _) = rest.split_once(": ")?;
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    (is_number(row) && is_number(column)).then(|| &line[..file.len() + ".go".len()])
 }
 
 #[cfg(test)]

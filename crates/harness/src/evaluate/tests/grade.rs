@@ -17,8 +17,8 @@ use crate::evaluate::reports::{Counts, Format, Status, TestCase, TestReport};
 pub(super) struct Grade {
     tests: Vec<Judged>,
     source: String,
-    /// Whether entries name the file or package that a test belongs to.
-    has_groups: bool,
+    /// What kind of report it is; `None` for a summary.
+    format: Option<Format>,
     counts: Counts,
     /// Names that occur more than once in the report.
     duplicates: usize,
@@ -96,7 +96,7 @@ impl Grade {
                 let all_well = counts.failed == 0 && counts.errors == 0;
                 Grade {
                     tests: judged(settings, report, origins),
-                    has_groups: matches!(report.source, Format::GoTest | Format::Jest),
+                    format: Some(report.source),
                     source: word(report.source),
                     counts,
                     duplicates: report.duplicates().len(),
@@ -110,7 +110,7 @@ impl Grade {
                 let all_well = counts.failed == 0 && counts.errors == 0;
                 Grade {
                     tests: Vec::new(),
-                    has_groups: false,
+                    format: None,
                     source: "text".to_owned(),
                     counts,
                     duplicates: 0,
@@ -213,7 +213,14 @@ impl Grade {
 
     /// Whether nothing was reported of a file, module or package, where reports name them.
     fn is_silent(&self, name: &str) -> bool {
-        let is_named = self.has_groups || !name.contains('/');
+        let is_named = match self.format {
+            Some(Format::Jest) => true,
+            // A package, rather than a file of one that could not be read.
+            Some(Format::GoTest) => !name.ends_with(".go"),
+            // A module of Python, rather than a file of Node's.
+            Some(Format::Junit) => !name.contains('/'),
+            _ => false,
+        };
         let is_of = |group: &str| {
             let rest = group.strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))

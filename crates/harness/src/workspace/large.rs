@@ -1,0 +1,114 @@
+//! Files that are too large to be compared line by line or kept in a patch, such as a sparse file of gigabytes.
+//! They are recorded as binary, with their size, and are judged as the base has them.
+
+use std::{ffi::OsStr, path::Path};
+
+use super::{FileChange, Workspace, WorkspaceError};
+use crate::{git::GitError, platform};
+
+/// Files up to this size are part of the change.
+const LARGEST: u64 = 100 << 20;
+
+/// A file that the agent left and that is too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LargeFile {
+    path: String,
+    bytes: u64,
+}
+
+impl LargeFile {
+    pub(super) fn note(&self) -> String {
+        let LargeFile { path, bytes } = self;
+        format!(
+            "{path} has {bytes} bytes, and {LARGEST} are the most that a change holds: it is recorded as a binary file and judged as the base has it"
+        )
+    }
+
+    pub(super) fn change(&self) -> FileChange {
+        FileChange {
+            path: self.path.clone(),
+            added: None,
+            removed: None,
+        }
+    }
+}
+
+impl Workspace {
+    /// The large files that the agent made or changed, ignored ones left out.
+    pub(super) async fn large_files(&self) -> Result<Vec<LargeFile>, WorkspaceError> {
+        let mut found = Vec::new();
+        find(self.path.as_std_path(), self.path.as_std_path(), &mut found);
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let ignored = self.ignored(&found).await?;
+        found.retain(|file| !ignored.contains(&file.path));
+        let mut large = Vec::new();
+        for file in found {
+            let object = format!("{}:{}", self.base_commit, file.path);
+            let size = self.git.line(["cat-file", "-s", &object]).await;
+            // One that the base has is compared as any other.
+            if size.is_ok_and(|size| size == file.bytes.to_string()) {
+                continue;
+            }
+            large.push(file);
+        }
+        Ok(large)
+    }
+
+    async fn ignored(&self, files: &[LargeFile]) -> Result<Vec<String>, WorkspaceError> {
+        let names: String = files.iter().map(|file| format!("{}\0", file.path)).collect();
+        let check = ["check-ignore", "-z", "--stdin"];
+        match self.git.run_with_input(check, names.into_bytes()).await {
+            Ok(names) => {
+                let names = String::from_utf8_lossy(&names).into_owned();
+                Ok(names.split_terminator('\0').map(str::to_owned).collect())
+            }
+            // It exits with 1, silently, when none is ignored.
+            Err(GitError::Failed { stderr, .. }) if stderr.is_empty() => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Add everything but these files to our own index.
+    pub(super) async fn add_all(&self, large: &[LargeFile]) -> Result<Vec<u8>, GitError> {
+        let add = ["add", "--all", "--ignore-errors"];
+        if large.is_empty() {
+            return self.git.run(add).await;
+        }
+        let mut paths = ".\0".to_owned();
+        for file in large {
+            paths.push_str(":(exclude,literal)");
+            paths.push_str(&file.path);
+            paths.push('\0');
+        }
+        let from_input = ["--pathspec-from-file=-", "--pathspec-file-nul"];
+        let args = add.into_iter().chain(from_input);
+        self.git.run_with_input(args, paths.into_bytes()).await
+    }
+}
+
+/// The large regular files below a folder. What cannot be read is left to git, which says so.
+fn find(root: &Path, folder: &Path, found: &mut Vec<LargeFile>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        let path = entry.path();
+        if kind.is_dir() {
+            if path.file_name() != Some(OsStr::new(".git")) {
+                find(root, &path, found);
+            }
+        } else if kind.is_file()
+            && let Ok(about) = entry.metadata()
+            && about.len() > LARGEST
+            && let Some(inner) = path.strip_prefix(root).ok().and_then(Path::to_str)
+        {
+            found.push(LargeFile {
+                path: platform::slashed(inner).into_owned(),
+                bytes: about.len(),
+            });
+        }
+    }
+}
