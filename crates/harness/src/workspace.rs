@@ -259,12 +259,10 @@ impl Workspace {
                 "the agent put files where a submodule belongs; they count as files".to_owned(),
             );
         }
-        self.add_all(large)
-            .await
-            .or_else(|error| {
-                notes.push(format!("not every file could be read: {error}"));
-                Ok::<_, WorkspaceError>(Vec::new())
-            })?;
+        self.add_all(large).await.or_else(|error| {
+            notes.push(format!("not every file could be read: {error}"));
+            Ok::<_, WorkspaceError>(Vec::new())
+        })?;
         nested.restore()?;
         Ok(git.line(["write-tree"]).await?)
     }

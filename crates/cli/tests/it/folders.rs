@@ -141,15 +141,18 @@ fn the_exit_code_of_the_tests_says_nothing_and_the_reward_everything() {
 }
 
 #[test]
-fn a_verifier_that_hangs_is_ended_and_is_no_score() {
+fn a_verifier_that_hangs_is_ended_and_scores_0() {
     let context = context();
     let toml = format!("{TOML}[verifier]\ntimeout_sec = 0.5\n");
     let test = "echo 1 > $LOGS_DIR/verifier/reward.txt; sleep 600";
     let folder = task(&context, &[("task.toml", &toml), ("tests/test.sh", test)]);
-    run(&context, &folder, &["--agent", "oracle"]).assert_code(3);
-    let verdict = &record(&context, "oracle")["verdicts"][0];
+    run(&context, &folder, &["--agent", "oracle"]).assert_code(1);
+    let record = record(&context, "oracle");
+    let verdict = &record["verdicts"][0];
     let told = verdict["message"].as_str().unwrap();
     assert!(told.contains("its time limit of 0.5 s"), "{told}");
+    assert_eq!(verdict["status"], "failed", "{verdict:#}");
+    assert_eq!(record["score"]["value"], 0.0, "{record:#}");
     context.assert_nothing_left("");
 }
 

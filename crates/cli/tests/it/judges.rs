@@ -443,3 +443,34 @@ fn what_an_agent_may_spend_does_not_bind_its_judge() {
     assert_eq!(record(1)["gateway"]["calls"], 0);
     assert!(results.join("cache/judge").is_dir());
 }
+
+/// The work holds an answer of its own, which the judge quotes before it gives another one.
+#[test]
+fn an_answer_that_the_judge_quotes_from_the_work_is_not_its_answer() {
+    let context = context();
+    let planted = PASSES.replace("fixed properly", "all is well");
+    let said = format!("The file says {planted}\n{FAILS}");
+    install_judge(&context, "all is well", &said);
+    run(
+        &context,
+        &case(&context, &format!("{planted}\n"), &json!({})),
+    );
+    let verdict = verdict(&context);
+    assert_eq!(verdict["status"], "failed", "{verdict:#}");
+    assert_eq!(verdict["score"], 0.0);
+}
+
+/// How long a change a judge can be shown is our limit: it sees the start of it, and its evidence is looked up in all of it.
+#[test]
+fn a_change_that_is_too_long_is_judged_shortened() {
+    let context = context();
+    let long = format!("{}fixed properly\n", "a line of the work\n".repeat(60_000));
+    install_judge(&context, "a line of the work", PASSES);
+    run(&context, &case(&context, &long, &json!({}))).assert_code(0);
+    let told = told(&context);
+    let shown = told.iter().find(|text| text.contains("a line of the work"));
+    let shown = shown.unwrap();
+    assert!(shown.len() < 900_000, "{}", shown.len());
+    assert!(shown.contains("more bytes of this file's change are left out"));
+    assert!(shown.contains("[The files of the result:]"));
+}

@@ -107,15 +107,29 @@ pub(super) async fn judge(
         Ok(coverage) => coverage,
         Err(_) if matches!(measured.end, End::TimedOut | End::Killed(_)) => {
             let message = measured.ended.clone();
-            return Ok(finding(&measured, place, VerdictStatus::Failed, (0.0, message)));
+            return Ok(finding(
+                &measured,
+                place,
+                VerdictStatus::Failed,
+                (0.0, message),
+            ));
         }
         Err(reason) => {
             let message = format!("{reason} ({})", measured.ended);
-            return match measured_with(settings, judging, place).await? {
+            let is_better = |other: &Measured| match measured.end {
+                End::NotFound(_) => !matches!(other.end, End::NotFound(_)),
+                _ => other.coverage.is_ok(),
+            };
+            return match better_with(settings, judging, place, &is_better).await? {
                 None => Err(message),
                 Some(control) => {
-                    let message = format!("{message}; with {control} there is one");
-                    Ok(finding(&measured, place, VerdictStatus::Failed, (0.0, message)))
+                    let message = format!("{message}; not so with {control}");
+                    Ok(finding(
+                        &measured,
+                        place,
+                        VerdictStatus::Failed,
+                        (0.0, message),
+                    ))
                 }
             };
         }
@@ -143,16 +157,17 @@ pub(super) async fn judge(
     Ok(found)
 }
 
-/// What there is a measurement of, other than the work.
-async fn measured_with(
+/// What the command does better with than with the work.
+async fn better_with(
     settings: &Settings,
     judging: &Judging<'_>,
     place: &Place,
+    is_better: &(dyn Fn(&Measured) -> bool + Sync),
 ) -> Result<Option<&'static str>, String> {
     for control in judging.controls().await {
         let which = (control.name, control.tree.as_str());
         match measure(settings, judging, place, which).await {
-            Ok(measured) if measured.coverage.is_ok() => return Ok(Some(control.what)),
+            Ok(measured) if is_better(&measured) => return Ok(Some(control.what)),
             Err(problem) if judging.cancel.is_cancelled() => return Err(problem),
             _ => {}
         }

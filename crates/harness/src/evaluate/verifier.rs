@@ -171,7 +171,8 @@ fn conclude(
             (Some(rewards), message)
         }
         (End::Killed(signal), Err(problem)) => {
-            let message = format!("no reward: {problem} (test.sh was killed by signal {signal}{said})");
+            let message =
+                format!("no reward: {problem} (test.sh was killed by signal {signal}{said})");
             (None, message)
         }
         (End::Exited(code) | End::NotFound(code), Err(problem)) => {
@@ -191,7 +192,10 @@ fn conclude(
         message,
         metrics: Map::from_iter([
             ("reward".to_owned(), json!(value)),
-            ("rewards".to_owned(), json!(reward.map(|rewards| &rewards.all))),
+            (
+                "rewards".to_owned(),
+                json!(reward.map(|rewards| &rewards.all)),
+            ),
             ("mode".to_owned(), json!(verifier.mode.as_str())),
             ("exit_code".to_owned(), json!(code)),
         ]),

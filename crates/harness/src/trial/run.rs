@@ -287,9 +287,11 @@ impl Trial<'_> {
 
     /// What the container's engine knows: whether memory or disk ran out.
     fn note_facts(&mut self, conclusion: &mut Conclusion, facts: &Facts) {
+        let mut has_limit = false;
         if let store::SandboxRecord::Docker(record) = &mut self.record.sandbox {
             record.peak_memory_bytes = facts.peak_memory_bytes;
             record.oom_kills = facts.oom_kills;
+            has_limit = record.limits.memory_bytes.is_some();
         }
         if let Some(kills) = facts.oom_kills.filter(|&kills| kills > 0) {
             let message =
@@ -297,7 +299,12 @@ impl Trial<'_> {
             if conclusion.outcome == Outcome::Completed {
                 self.record.notes.push(message);
             } else {
-                conclusion.outcome = Outcome::OutOfMemory;
+                // A limit of its own is the agent's to keep; the memory of the machine is not.
+                conclusion.outcome = if has_limit {
+                    Outcome::AgentError
+                } else {
+                    Outcome::OutOfMemory
+                };
                 conclusion
                     .errors
                     .push(LogError::new("OUT_OF_MEMORY", message));

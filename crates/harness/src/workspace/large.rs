@@ -57,7 +57,10 @@ impl Workspace {
     }
 
     async fn ignored(&self, files: &[LargeFile]) -> Result<Vec<String>, WorkspaceError> {
-        let names: String = files.iter().map(|file| format!("{}\0", file.path)).collect();
+        let names: String = files
+            .iter()
+            .map(|file| format!("{}\0", file.path))
+            .collect();
         let check = ["check-ignore", "-z", "--stdin"];
         match self.git.run_with_input(check, names.into_bytes()).await {
             Ok(names) => {
@@ -94,7 +97,9 @@ fn find(root: &Path, folder: &Path, found: &mut Vec<LargeFile>) {
         return;
     };
     for entry in entries.flatten() {
-        let Ok(kind) = entry.file_type() else { continue };
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
         let path = entry.path();
         if kind.is_dir() {
             if path.file_name() != Some(OsStr::new(".git")) {

@@ -1,7 +1,7 @@
 //! The names of files in trees: which there are, and in which two trees differ.
 
 use super::{Workspace, WorkspaceError};
-use crate::source::Source;
+use crate::{git::GitError, source::Source};
 
 impl Workspace {
     /// The files of a tree.
@@ -32,6 +32,32 @@ impl Workspace {
         Ok(names(&self.git.run(differing).await?))
     }
 
+    /// The text files of a tree that hold a word.
+    pub async fn names_with(&self, tree: &str, word: &str) -> Result<Vec<String>, WorkspaceError> {
+        let grep = [
+            "grep",
+            "-l",
+            "-z",
+            "-I",
+            "-F",
+            "--full-name",
+            "-e",
+            word,
+            tree,
+        ];
+        match self.git.run(grep).await {
+            Ok(listed) => {
+                let prefix = format!("{tree}:");
+                let names = names(&listed);
+                let inner = names.iter().filter_map(|name| name.strip_prefix(&prefix));
+                Ok(inner.map(str::to_owned).collect())
+            }
+            // It exits with 1, silently, when there is none.
+            Err(GitError::Failed { stderr, .. }) if stderr.is_empty() => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The files that `lay_over` lays over a copy.
     pub async fn names_laid_over(&self, revision: &str) -> Result<Vec<String>, WorkspaceError> {
         let tree = self.base.source.tree_of(revision).await?;
@@ -51,8 +77,5 @@ impl Workspace {
 
 fn names(listed: &[u8]) -> Vec<String> {
     let listed = String::from_utf8_lossy(listed);
-    listed
-        .split_terminator('\0')
-        .map(str::to_owned)
-        .collect()
+    listed.split_terminator('\0').map(str::to_owned).collect()
 }

@@ -37,11 +37,14 @@ fn at_its_deadline_an_agent_ends_with_its_tree_and_is_judged_as_it_was() {
 }
 
 #[test]
-fn an_agent_that_takes_too_much_memory_is_out_of_memory() {
+fn an_agent_that_takes_more_memory_than_its_limit_has_failed() {
     let Some(rig) = Rig::new() else { return };
     let hog = "exec python3 -c 'x = bytearray(400 << 20); print(len(x))'";
     let record = bounded(&rig, hog, &json!({"limits": {"memory": "64m"}}));
-    assert_eq!(record["outcome"], "out_of_memory", "{record:#}");
+    assert_eq!(record["outcome"], "agent_error", "{record:#}");
+    assert_eq!(record["status"], "failed", "{record:#}");
+    assert_eq!(record["score"]["value"], 0.0, "{record:#}");
+    assert!(codes(&record).contains(&"OUT_OF_MEMORY"), "{record:#}");
     assert_eq!(
         record["sandbox"]["limits"]["memory_bytes"],
         64 << 20,

@@ -114,7 +114,12 @@ impl Task<'_> {
 
     fn built_in(&self, agent: &str) -> Value {
         let agent = json!({"agent": {"type": agent, "config": null}});
-        super::judged_case(self.context, "true", &self.evaluators, &with(&self.more(), &agent))
+        super::judged_case(
+            self.context,
+            "true",
+            &self.evaluators,
+            &with(&self.more(), &agent),
+        )
     }
 
     fn agent(&self, line: &str) -> Value {
@@ -158,7 +163,9 @@ fn tests_that_the_work_registers_within_the_tasks_own_file_do_not_count() {
     };
     let test = "import os, sys\nsys.path.insert(0, os.getcwd())\nfrom mul import mul\n\ndef test_one(): assert mul(1, 2) == 2\n\ndef test_two(): assert mul(2, 2) == 4\n";
     let context = context();
-    context.repo().commit("base", &[("tests/test_mul.py", test)]);
+    context
+        .repo()
+        .commit("base", &[("tests/test_mul.py", test)]);
     let config = json!({"runner": "pytest", "env": {"PYTHONPATH": folder}});
     let evaluators = json!([{"name": "tests", "config": config}]);
     let line = written(
@@ -250,8 +257,7 @@ fn jest_feature_task() {
     let Some(folder) = test_runner("node") else {
         return;
     };
-    let import =
-        "const check = (a, b) => expect(a).toBe(b);\nconst mul = require('../mul');";
+    let import = "const check = (a, b) => expect(a).toBe(b);\nconst mul = require('../mul');";
     let path = format!("{folder}/node_modules/.bin:/usr/bin:/bin");
     let line = "jest --ci --json --outputFile=\"$PROCTOR_REPORT\"";
     Feature {
@@ -429,7 +435,8 @@ fn tests_that_the_agent_adds_to_a_task_that_runs_do_not_count() {
         let record = task.agent(&format!("{}\n{}", feature.good, feature.more_tests));
         assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
         assert_eq!(record["verdicts"][0]["metrics"]["not_counted"], 198);
-        let broken = "echo \"require('node:test').test('own', () => { throw 1; });\" > more.test.js";
+        let broken =
+            "echo \"require('node:test').test('own', () => { throw 1; });\" > more.test.js";
         let record = task.agent(&format!("{}\n{broken}", feature.good));
         assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
     }
@@ -449,7 +456,10 @@ fn hidden_tests_of_a_feature_are_the_tasks_own() {
         let hidden = context.root().join("cases/hidden/test");
         fs_err::create_dir_all(&hidden).unwrap();
         fs_err::write(hidden.join("mul.test.js"), test).unwrap();
-        let config = with(&feature.config, &json!({"hidden_tests": "hidden", "protect": null}));
+        let config = with(
+            &feature.config,
+            &json!({"hidden_tests": "hidden", "protect": null}),
+        );
         let task = Task {
             context: &context,
             evaluators: json!([{"name": "tests", "config": config}]),

@@ -2,6 +2,7 @@
 //! comments are those of the project's list of cases that harnesses get wrong.
 
 mod assertions;
+mod failures;
 mod features;
 mod liars;
 mod repo_tasks;

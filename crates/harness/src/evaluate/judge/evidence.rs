@@ -29,28 +29,28 @@ impl Lookup {
 
 /// What stands in the hunks of a patch, after the change and before it.
 pub(super) fn sides(patch: &str) -> [String; 2] {
-        let (mut new, mut old) = (String::new(), String::new());
-        let mut in_hunk = false;
-        for line in patch.lines() {
-            if line.starts_with("diff --git ") {
-                in_hunk = false;
-            } else if line.starts_with("@@ ") {
-                in_hunk = true;
-            } else if in_hunk {
-                let (mark, text) = line.split_at_checked(1).unwrap_or((" ", line));
-                let sides: &mut [&mut String] = match mark {
-                    "+" => &mut [&mut new],
-                    "-" => &mut [&mut old],
-                    " " => &mut [&mut new, &mut old],
-                    _ => &mut [],
-                };
-                for side in sides {
-                    side.push_str(text);
-                    side.push('\n');
-                }
+    let (mut new, mut old) = (String::new(), String::new());
+    let mut in_hunk = false;
+    for line in patch.lines() {
+        if line.starts_with("diff --git ") {
+            in_hunk = false;
+        } else if line.starts_with("@@ ") {
+            in_hunk = true;
+        } else if in_hunk {
+            let (mark, text) = line.split_at_checked(1).unwrap_or((" ", line));
+            let sides: &mut [&mut String] = match mark {
+                "+" => &mut [&mut new],
+                "-" => &mut [&mut old],
+                " " => &mut [&mut new, &mut old],
+                _ => &mut [],
+            };
+            for side in sides {
+                side.push_str(text);
+                side.push('\n');
             }
         }
-        [new, old]
+    }
+    [new, old]
 }
 
 /// Whether a file holds this quote.

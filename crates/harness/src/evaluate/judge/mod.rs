@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 pub(super) use self::settings::{Rule, Settings};
 use self::{
-    answer::{Answer, Kept, Subject},
+    answer::{Answer, Kept, NoAnswer, Subject},
     ask::Question,
     request::{Chance, PLAIN_FENCE, Request},
     tally::{Spent, Tally},
@@ -29,6 +29,8 @@ use crate::{config::PromptSource, store, usage::Usage, workspace::WorkspaceError
 const JUDGE_VERSION: u32 = 1;
 /// The longest change that a judge is shown.
 const LONGEST_DIFF: usize = 800_000;
+/// How many files are searched for what a judge quotes.
+const SEARCHED_FILES: usize = 200;
 const ANSWERS_FILE: &str = "answers.json";
 
 /// The name of an evaluator that is a judge, and what has to hold for it.
@@ -230,11 +232,35 @@ impl Bench<'_> {
             return Ok(kept.answer);
         }
         let (text, usage) = self.ask(work, name).await?;
-        let answer = Answer::find(&text, &work.diff)?;
+        let answer = self.answer(&text, work).await?;
         answer.check(criteria, &subject).await?;
         let kept = Kept { answer, usage };
         slot.put(&kept).map_err(|error| error.to_string())?;
         Ok(kept.answer)
+    }
+
+    /// The answer in what the judge said, and not one that it quotes from the work. The files of the work are
+    /// searched only when the change leaves it open.
+    async fn answer(&self, said: &str, work: &Work) -> Result<Answer, String> {
+        let sides = evidence::sides(&work.diff);
+        let mut quotes: Vec<_> = sides
+            .iter()
+            .flat_map(|side| answer::quotes_in(side))
+            .collect();
+        let mut found = Answer::find(said, &quotes);
+        if let Err(NoAnswer::Many(_)) = found {
+            let workspace = self.judging.workspace;
+            let names = workspace.names_with(&work.tree, "criteria").await;
+            let names =
+                names.map_err(|error| format!("the work could not be searched: {error}"))?;
+            for name in names.iter().take(SEARCHED_FILES) {
+                let content = workspace.file_at(&work.tree, name).await;
+                let content = content.unwrap_or_default();
+                quotes.extend(answer::quotes_in(&String::from_utf8_lossy(&content)));
+            }
+            found = Answer::find(said, &quotes);
+        }
+        found.map_err(|problem| problem.to_string())
     }
 
     async fn ask(&mut self, work: &Work, name: &str) -> Result<(String, Option<Usage>), String> {
@@ -244,7 +270,9 @@ impl Bench<'_> {
         } else {
             Chance::Fresh
         };
-        let request = self.request(work).text(&request::fence(work.shown(), chance));
+        let request = self
+            .request(work)
+            .text(&request::fence(work.shown(), chance));
         let question = Question {
             settings: self.settings,
             judging: self.judging,

@@ -25,7 +25,10 @@ pub(super) fn shortened(patch: &str, limit: usize, names: &[String]) -> String {
         text.push_str(&part[..end]);
         if end < part.len() {
             let left = part.len() - end;
-            let _ = writeln!(text, "[{left} more bytes of this file's change are left out]");
+            let _ = writeln!(
+                text,
+                "[{left} more bytes of this file's change are left out]"
+            );
         }
     }
     if shown < parts.len() {
@@ -53,7 +56,10 @@ fn parts(patch: &str) -> Vec<&str> {
         .filter(|at| *at == 0 || patch[..*at].ends_with('\n'))
         .collect();
     starts.push(patch.len());
-    starts.windows(2).map(|ends| &patch[ends[0]..ends[1]]).collect()
+    starts
+        .windows(2)
+        .map(|ends| &patch[ends[0]..ends[1]])
+        .collect()
 }
 
 /// How long a part may be so that all of them fit: what short ones do not need goes to the others.
@@ -95,7 +101,12 @@ mod tests {
 
     #[test]
     fn short_parts_stay_whole_and_long_ones_share_what_is_left() {
-        let patch = format!("{}{}{}", part("a", 5_000), part("small", 2), part("b", 5_000));
+        let patch = format!(
+            "{}{}{}",
+            part("a", 5_000),
+            part("small", 2),
+            part("b", 5_000)
+        );
         let names = ["a".to_owned(), "small".to_owned(), "untouched".to_owned()];
         let text = shortened(&patch, 20_000, &names);
         assert!(text.len() < 21_000, "{}", text.len());
@@ -104,7 +115,10 @@ mod tests {
             assert!(text.contains(&format!("{START}a/{name} b/{name}\n")));
         }
         assert_eq!(text.matches("more bytes of this file's change").count(), 2);
-        assert!(text.starts_with(&format!("[This change has {} bytes in 3 files.", patch.len())));
+        assert!(text.starts_with(&format!(
+            "[This change has {} bytes in 3 files.",
+            patch.len()
+        )));
         assert!(text.ends_with("small\nuntouched\n"), "{text}");
     }
 

@@ -281,7 +281,12 @@ mod tests {
 
     #[test]
     fn names_that_change_from_run_to_run_are_dropped() {
-        let run = |id: &str| control(vec![seen("one", Status::Passed, OWN), seen(id, Status::Passed, OWN)]);
+        let run = |id: &str| {
+            control(vec![
+                seen("one", Status::Passed, OWN),
+                seen(id, Status::Passed, OWN),
+            ])
+        };
         let expected = Expected::of_reference(&run("test[a1]"), None).unwrap();
         assert!(expected.misses(&BTreeMap::from([("one", 1)]), Counts::default()));
         let expected = expected.stable(&run("test[b2]"));
@@ -297,6 +302,9 @@ mod tests {
         let expected = Expected::of_base(&base);
         assert_eq!(names(&expected), [("one", 1)]);
         assert_eq!(expected.others, Others::DoNotCount);
-        assert_eq!(Expected::of_base(&Control::default()).others, Others::ByOrigin);
+        assert_eq!(
+            Expected::of_base(&Control::default()).others,
+            Others::ByOrigin
+        );
     }
 }

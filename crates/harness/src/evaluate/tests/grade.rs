@@ -148,7 +148,8 @@ impl Grade {
             return;
         }
         // Where the work brought tests of the same name, the worst of them are taken for the task's.
-        self.tests.sort_by_key(|test| std::cmp::Reverse(test.badness()));
+        self.tests
+            .sort_by_key(|test| std::cmp::Reverse(test.badness()));
         let mut left = expected.names.clone();
         for test in &mut self.tests {
             let left = left.get_mut(&test.name);
@@ -207,8 +208,11 @@ impl Grade {
             .iter()
             .filter(|name| self.is_silent(name))
             .collect();
-        self.tests
-            .extend(silent.into_iter().map(|name| Judged::missing(name, settings)));
+        self.tests.extend(
+            silent
+                .into_iter()
+                .map(|name| Judged::missing(name, settings)),
+        );
     }
 
     /// Whether nothing was reported of a file, module or package, where reports name them.
@@ -318,7 +322,9 @@ impl Grade {
             remarks.push("no test of the task ran".to_owned());
         }
         if others > 0 {
-            remarks.push(format!("{others} tests that are not the task's do not count"));
+            remarks.push(format!(
+                "{others} tests that are not the task's do not count"
+            ));
         }
         if self.source == "text" {
             remarks.push("read from a summary, not from a report".to_owned());
@@ -415,4 +421,162 @@ fn word(format: crate::evaluate::reports::Format) -> String {
     let word = serde_json::to_value(format).ok();
     word.and_then(|word| word.as_str().map(str::to_owned))
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::Unread, *};
+
+    const OWN: Origin = Origin::Task { definitions: None };
+
+    fn test(name: &str, status: Status, origin: Origin) -> (TestCase, Origin) {
+        let report = format!("<testsuite><testcase name='{name}'/></testsuite>");
+        let mut case = TestReport::read(report.as_bytes()).unwrap().tests.remove(0);
+        case.status = status;
+        (case, origin)
+    }
+
+    fn load(name: &str, status: Status) -> (TestCase, Origin) {
+        let (mut case, origin) = test(name, status, OWN);
+        case.is_load = true;
+        (case, origin)
+    }
+
+    fn names(names: &[(&str, usize)]) -> BTreeMap<String, usize> {
+        let names = names.iter();
+        names
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect()
+    }
+
+    fn expected(expect: &[(&str, usize)], others: Others) -> Expected {
+        Expected {
+            names: names(expect),
+            others,
+            ..Expected::default()
+        }
+    }
+
+    /// The score and how many tests count, after what is expected.
+    fn graded(
+        source: Format,
+        entries: Vec<(TestCase, Origin)>,
+        expected: &Expected,
+    ) -> (f64, usize) {
+        let settings = Settings::of_line("true", Duration::from_secs(1), Unread::Nothing);
+        let (tests, origins) = entries.into_iter().unzip();
+        let results = Results::Report(TestReport { source, tests }, origins);
+        let mut grade = Grade::of(&settings, &results, Some(0));
+        grade.expect(expected, &settings);
+        (grade.graded().score, grade.graded().total)
+    }
+
+    #[track_caller]
+    fn check(entries: Vec<(TestCase, Origin)>, expected: &Expected, score: f64, counted: usize) {
+        let found = graded(Format::Junit, entries, expected);
+        assert!((found.0 - score).abs() < 1e-9, "{found:?}");
+        assert_eq!(found.1, counted);
+    }
+
+    use Status::{Failed, Passed, Skipped};
+
+    #[test]
+    fn only_expected_tests_count_and_missing_ones_did_not_pass() {
+        let only = expected(&[("one", 1), ("two", 1)], Others::DoNotCount);
+        let more = (0..198).map(|n| test(&format!("more {n}"), Passed, Origin::Work));
+        let half = vec![test("one", Passed, OWN), test("two", Failed, OWN)];
+        check(
+            half.iter().cloned().chain(more.clone()).collect(),
+            &only,
+            0.5,
+            2,
+        );
+        check(vec![test("one", Passed, OWN)], &only, 0.5, 2);
+        check(more.collect(), &only, 0.0, 2);
+        let own_failure = test("agent's", Failed, Origin::Work);
+        let all = vec![
+            test("one", Passed, OWN),
+            test("two", Passed, OWN),
+            own_failure,
+        ];
+        check(all, &only, 1.0, 2);
+    }
+
+    #[test]
+    fn of_tests_with_the_same_name_the_worst_are_the_tasks() {
+        let only = expected(&[("one", 2)], Others::DoNotCount);
+        let entries = [Passed, Passed, Failed, Passed].map(|it| test("one", it, Origin::Unknown));
+        check(entries.to_vec(), &only, 0.5, 2);
+        check(vec![test("one", Passed, OWN)], &only, 0.5, 2);
+    }
+
+    #[test]
+    fn without_names_tests_count_by_where_they_come_from() {
+        let by_origin = expected(&[], Others::ByOrigin);
+        let defined_once = Origin::Task {
+            definitions: Some(1),
+        };
+        let entries = vec![
+            test("one", Failed, defined_once),
+            // A test of the work with the same name in code.
+            test("tests::one", Passed, defined_once),
+            test("two", Passed, OWN),
+            test("more", Passed, Origin::Work),
+            test("of unknown origin", Passed, Origin::Unknown),
+        ];
+        check(entries, &by_origin, 0.5, 2);
+        let failing = vec![
+            test("two", Passed, OWN),
+            test("dynamic", Failed, Origin::Unknown),
+        ];
+        check(failing, &by_origin, 0.5, 2);
+        let dynamic = vec![
+            test("a", Passed, Origin::Unknown),
+            test("b", Passed, Origin::Unknown),
+        ];
+        check(dynamic, &by_origin, 1.0, 2);
+        check(vec![test("more", Passed, Origin::Work)], &by_origin, 0.0, 0);
+    }
+
+    #[test]
+    fn a_file_of_the_task_that_runs_no_test_has_failed() {
+        let by_origin = expected(&[], Others::ByOrigin);
+        check(vec![load("mul.test.js", Passed)], &by_origin, 0.0, 1);
+        check(vec![load("tests.test_mul", Skipped)], &by_origin, 0.0, 1);
+        check(
+            vec![load("mul.test.js", Failed), test("a", Passed, OWN)],
+            &by_origin,
+            0.5,
+            2,
+        );
+        let idle = Expected {
+            idle: BTreeSet::from(["helper.js".to_owned()]),
+            ..by_origin
+        };
+        check(
+            vec![load("helper.js", Passed), test("a", Passed, OWN)],
+            &idle,
+            1.0,
+            1,
+        );
+    }
+
+    #[test]
+    fn a_module_that_could_not_be_loaded_and_is_not_heard_of_is_missing() {
+        let broken = Expected {
+            broken: vec!["tests.test_mul".to_owned()],
+            ..expected(&[("tests.test_add::a", 1)], Others::ByOrigin)
+        };
+        let of = |group: &str, name: &str| {
+            let (mut case, origin) = test(name, Passed, OWN);
+            case.group = Some(group.to_owned());
+            (case, origin)
+        };
+        let silent = vec![of("tests.test_add", "a")];
+        check(silent.clone(), &broken, 0.5, 2);
+        let told = [silent, vec![of("tests.test_mul.TestX", "b")]].concat();
+        check(told, &broken, 1.0, 2);
+    }
 }

@@ -176,7 +176,10 @@ impl Examiner<'_> {
         let round = self.judging.evidence;
         let base = &self.judging.workspace.base_tree;
         let ControlTree { name, tree, .. } = control;
-        let key = format!("{} {round} {base} {tree} {name} {:?}", desk.run_id, self.settings);
+        let key = format!(
+            "{} {round} {base} {tree} {name} {:?}",
+            desk.run_id, self.settings
+        );
         let key = store::hex(&Sha256::digest(key.as_bytes()));
         let slot = Slot::claim(&desk.cache.join("control"), &key).await;
         let slot = slot.map_err(|error| format!("the cache of test names: {error}"))?;
@@ -201,9 +204,8 @@ impl Examiner<'_> {
     async fn without_results(&self, nothing: &Nothing, first: &Attempt) -> Result<Finding, String> {
         let unread = self.settings.unread;
         let reason = &nothing.reason;
-        let failed = |message: String| {
-            Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first))
-        };
+        let failed =
+            |message: String| Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first));
         match first.end {
             End::TimedOut | End::Killed(_) => return failed(format!("no test results: {reason}")),
             End::NotFound(_) => {

@@ -100,7 +100,9 @@ impl Sources {
         let functions = FUNCTIONS.captures_iter(text);
         for found in functions.chain(titles.captures_iter(text)) {
             let name = found.iter().skip(1).flatten().next();
-            let name = name.map(|name| unescaped(name.as_str())).unwrap_or_default();
+            let name = name
+                .map(|name| unescaped(name.as_str()))
+                .unwrap_or_default();
             self.defined.entry(name).or_default().push(path.to_owned());
         }
         let is_script = has_titles && !HANDS_OVER.is_match(text);
@@ -148,7 +150,12 @@ impl Sources {
     pub(super) fn origin(&self, source: Format, test: &TestCase) -> Origin {
         let near = self.near(source, test);
         let names = names_in_code(source, &test.name);
-        let places = || names.iter().filter_map(|name| self.defined.get(*name)).flatten();
+        let places = || {
+            names
+                .iter()
+                .filter_map(|name| self.defined.get(*name))
+                .flatten()
+        };
         let own = places().filter(|path| !self.brought.contains(*path));
         if let Some(file) = &test.file {
             if self.brought.contains(file) {
@@ -272,4 +279,118 @@ fn text_of(path: &Utf8Path, left: usize) -> Option<String> {
         return None;
     }
     String::from_utf8(fs_err::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::reports::TestReport;
+
+    const TASK: Origin = Origin::Task { definitions: None };
+
+    fn sources(own: &[(&str, &str)], brought: &[(&str, &str)]) -> Sources {
+        let mut sources = Sources::default();
+        for (path, text) in own.iter().chain(brought) {
+            sources.search(path, text);
+            sources.paths.insert((*path).to_owned());
+        }
+        let brought = brought.iter().map(|(path, _)| (*path).to_owned());
+        sources.brought = brought.collect();
+        sources
+    }
+
+    fn case(group: Option<&str>, name: &str) -> TestCase {
+        let report = b"<testsuite><testcase name='x'/></testsuite>";
+        let mut case = TestReport::read(report).unwrap().tests.remove(0);
+        case.name = name.to_owned();
+        case.group = group.map(str::to_owned);
+        case
+    }
+
+    #[track_caller]
+    fn check(sources: &Sources, format: Format, (group, name): (&str, &str), expected: Origin) {
+        let mut case = case(Some(group).filter(|it| !it.is_empty()), name);
+        sources.complete(&mut case);
+        assert_eq!(sources.origin(format, &case), expected, "{group} {name}");
+    }
+
+    #[test]
+    fn tests_of_python_are_found_by_module_and_function() {
+        let test = "class TestX:\n    def test_m(self): pass\ndef test_one(): pass\n";
+        let sources = sources(
+            &[("tests/test_a.py", test)],
+            &[
+                ("more/test_b.py", "def test_b(): pass"),
+                ("a.py", "def helper(): pass"),
+            ],
+        );
+        let junit = Format::Junit;
+        check(&sources, junit, ("tests.test_a", "test_one"), TASK);
+        check(&sources, junit, ("tests.test_a", "test_one[1-2]"), TASK);
+        check(&sources, junit, ("tests.test_a.TestX", "test_m"), TASK);
+        check(&sources, junit, ("more.test_b", "test_b"), Origin::Work);
+        check(&sources, junit, ("more.test_b", "test_one"), Origin::Work);
+        // Registered in the task's file by code that it imports.
+        check(
+            &sources,
+            junit,
+            ("tests.test_a", "test_more"),
+            Origin::Unknown,
+        );
+    }
+
+    #[test]
+    fn titles_are_found_in_calls_and_not_in_other_strings() {
+        let test = "const { test } = require('node:test');\ntest('one', () => check('other'));\ntest.each([1])(\"two %i\", f);\nit(`it\\'s`, f);";
+        let sources = sources(&[("a.test.js", test)], &[("b.test.js", "test('more', f)")]);
+        let once = Origin::Task {
+            definitions: Some(1),
+        };
+        check(&sources, Format::Tap, ("", "one"), once);
+        check(&sources, Format::Tap, ("", "group > one"), once);
+        check(&sources, Format::Tap, ("", "it's"), once);
+        check(&sources, Format::Tap, ("", "more"), Origin::Work);
+        for name in ["node:test", "other", "two 1"] {
+            check(&sources, Format::Tap, ("", name), Origin::Unknown);
+        }
+        check(&sources, Format::Jest, ("a.test.js", "one"), TASK);
+        check(&sources, Format::Jest, ("b.test.js", "one"), Origin::Work);
+    }
+
+    #[test]
+    fn a_package_of_go_has_the_tests_of_its_folder() {
+        let sources = sources(
+            &[
+                ("mul_test.go", "func TestOne(t *testing.T) {}"),
+                ("q/q_test.go", "func TestQ(t *testing.T) {}"),
+            ],
+            &[("r/r_test.go", "func TestOne(t *testing.T) {}")],
+        );
+        let go = Format::GoTest;
+        check(&sources, go, ("example.com/p", "TestOne/case"), TASK);
+        check(&sources, go, ("example.com/p/q", "TestQ"), TASK);
+        check(&sources, go, ("example.com/p/q", "TestOne"), Origin::Work);
+        check(&sources, go, ("example.com/p/r", "TestOne"), Origin::Work);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_its_tests_is_not_a_test_but_a_script_is() {
+        let sources = sources(
+            &[
+                ("a.test.js", "test('one', f)"),
+                ("b.js", "assert.equal(1, 1)"),
+            ],
+            &[],
+        );
+        for (name, is_load) in [
+            ("a.test.js", true),
+            ("./a.test.js", true),
+            ("b.js", false),
+            ("one", false),
+        ] {
+            let mut case = case(None, name);
+            sources.complete(&mut case);
+            assert_eq!(case.is_load, is_load, "{name}");
+        }
+    }
 }
