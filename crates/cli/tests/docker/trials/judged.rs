@@ -136,3 +136,77 @@ fn a_run_in_containers_is_judged_again_with_what_was_installed_and_where_it_was_
         .join("artifacts/evaluators-2/test_cmd-1/output.log");
     assert!(log.is_file(), "{log}");
 }
+
+/// The tests of a feature do not load on the base, which reports their file in their place.
+#[test]
+fn a_feature_task_in_containers_is_passed_by_its_solution_and_not_by_ending_the_tests() {
+    let Some(rig) = Rig::new() else { return };
+    let runner = "test -f mul.sh || { echo 'not ok 1 - tests/mul.test.sh'; echo 1..1; exit 1; }\n. tests/mul.test.sh\n";
+    let test = ". ./mul.sh\nbad=0\ncheck() { if [ \"$2\" = \"$3\" ]; then echo \"ok - $1\"; else echo \"not ok - $1\"; bad=1; fi; }\ncheck 'one' \"$(mul 1 2)\" 2\ncheck 'two' \"$(mul 2 2)\" 4\necho 1..2\nexit $bad\n";
+    let files = [("tests/run.sh", runner), ("tests/mul.test.sh", test)];
+    rig.context.repo().commit("base", &files);
+    let agents = json!([
+        shell("honest", "echo 'mul() { echo $(($1 * $2)); }' > mul.sh"),
+        shell("half", "echo 'mul() { echo 4; }' > mul.sh"),
+        shell("ends", "echo 'exit 0' > mul.sh"),
+        {"name": "floor", "type": "null"},
+        {"name": "ceiling", "type": "oracle"},
+    ]);
+    let path = rig.suite(&agents, &json!({}));
+    let patch = "diff --git a/mul.sh b/mul.sh\nnew file mode 100644\n--- /dev/null\n+++ b/mul.sh\n@@ -0,0 +1 @@\n+mul() { expr \"$1\" '*' \"$2\"; }\n";
+    fs_err::write(rig.context.root().join("cases/mul.patch"), patch).unwrap();
+    for reference in [json!({"reference": "mul.patch"}), json!({})] {
+        let mut case = json!({
+            "name": "greet", "description": "a product", "repo": rig.context.repo().path(),
+            "agent": {"type": "claude-code", "config": {"prompt": "multiply"}},
+            "evaluators": [{"name": "tests", "config": {"command": "sh tests/run.sh"}}],
+        });
+        let mut expected = vec![
+            ("honest", 1.0),
+            ("half", 0.5),
+            ("ends", 0.0),
+            ("floor", 0.0),
+        ];
+        if let Some(patch) = reference.get("reference") {
+            case["reference"] = patch.clone();
+            expected.push(("ceiling", 1.0));
+        }
+        rig.context.testcase(&case.to_string());
+        let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+        rig.run(&path, &["--agent", &names.join(",")])
+            .assert_code(1);
+        for (agent, score) in expected {
+            let record = rig.record(agent);
+            assert_eq!(record["score"]["value"], score, "{agent}: {record:#}");
+        }
+    }
+}
+
+/// The limit of memory holds for what judges too: running into it is the work's result.
+#[test]
+fn work_that_runs_out_of_memory_when_it_is_judged_has_failed() {
+    let Some(rig) = Rig::new() else { return };
+    let hog = "echo 'x = bytearray(400 << 20)' > work.py";
+    let path = rig.suite(
+        &json!([shell("agent", hog)]),
+        &json!({"limits": {"memory": "64m"}}),
+    );
+    let case = json!({
+        "name": "greet", "description": "a hog", "repo": rig.context.repo().path(),
+        "agent": {"type": "claude-code", "config": {"prompt": "work"}},
+        "evaluators": [
+            {"name": "command", "config": {"command": ["python3", "work.py"]}},
+            {"name": "tests", "config": {"command": ["python3", "work.py"]}},
+        ],
+    });
+    rig.context.testcase(&case.to_string());
+    rig.run(&path, &[]).assert_code(1);
+    let record = rig.record("agent");
+    assert_eq!(record["outcome"], "completed", "{record:#}");
+    assert_eq!(record["score"]["value"], 0.0, "{record:#}");
+    for verdict in record["verdicts"].as_array().unwrap() {
+        assert_eq!(verdict["status"], "failed", "{verdict:#}");
+        let message = verdict["message"].as_str().unwrap();
+        assert!(message.contains("killed by signal 9"), "{message}");
+    }
+}

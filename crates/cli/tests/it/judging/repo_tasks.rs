@@ -178,3 +178,41 @@ fn own_tests_of_a_new_project_are_read_too() {
     let verdict = trial(&context, "seq 2 > answer; : > tests/expected", &green);
     assert_eq!(verdict["scores"]["agent_tests"], 0.0, "{verdict:#}");
 }
+
+/// A feature whose tests lie in the validation tag, and also in the reference: on the base they do not load.
+#[test]
+fn a_feature_is_judged_by_hidden_tests_that_do_not_load_without_it() {
+    let Some(_) = proctor_testkit::program("node") else {
+        return;
+    };
+    let context = context();
+    let repo = context.repo();
+    let test = "const { test } = require('node:test');\nconst { equal } = require('node:assert');\nconst mul = require('../mul');\ntest('one', () => equal(mul(1, 2), 2));\ntest('two', () => equal(mul(2, 2), 4));\n";
+    let module = "module.exports = (a, b) => a * b;\n";
+    repo.commit("v1", &[("TASK.md", "Multiply.\n")]);
+    repo.git(["tag", "v1"]);
+    repo.commit("hidden", &[("test/mul.test.js", test)]);
+    repo.git(["tag", "v1-validation"]);
+    repo.commit("solution", &[("mul.js", module)]);
+    repo.git(["tag", "v1-solution"]);
+    repo.git(["checkout", "--quiet", "--detach", "v1"]);
+    let more = "mkdir -p test; for i in $(seq 198); do echo \"require('node:test').test('more $i', () => {});\"; done > test/more.test.js";
+    for reference in [json!({}), json!({"reference_tag": "v1-solution"})] {
+        let command = json!({
+            "validation_tag": "v1-validation", "test_cmd": "node --test --test-reporter=tap",
+        });
+        let task = with(&command, &reference);
+        for (agent, score) in [
+            (format!("echo '{}' > mul.js", module.trim()), 1.0),
+            (
+                format!("echo 'module.exports = () => 4;' > mul.js; {more}"),
+                0.5,
+            ),
+            (format!("echo 'process.exit(0);' > mul.js; {more}"), 0.0),
+            ("true".to_owned(), 0.0),
+        ] {
+            let verdict = trial(&context, &agent, &task);
+            assert_eq!(verdict["score"], score, "{agent}: {verdict:#}");
+        }
+    }
+}

@@ -495,7 +495,7 @@ mod tests {
         );
         check(vec![test("one", Passed, OWN)], &only, 0.5, 2);
         check(more.collect(), &only, 0.0, 2);
-        let own_failure = test("agent's", Failed, Origin::Work);
+        let own_failure = test("of the agent", Failed, Origin::Work);
         let all = vec![
             test("one", Passed, OWN),
             test("two", Passed, OWN),
