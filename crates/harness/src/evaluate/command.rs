@@ -163,24 +163,23 @@ async fn run(
 ) -> Result<Judged, String> {
     let bench = Bench::open(&settings.setup, judging, place, which).await?;
     let restored = bench.restored.clone();
-    let judged = match bench.make_ready().await? {
-        Err(unbuilt) => Judged {
+    let judged = if let Err(unbuilt) = bench.make_ready().await? {
+        Judged {
             end: unbuilt.end,
             message: unbuilt.message,
             restored,
             shell: None,
-        },
-        Ok(()) => {
-            let logs = bench.logs.clone();
-            let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
-            let line = shell_words::join(&settings.argv);
-            let end = End::of(&ran, &line)?;
-            Judged {
-                end,
-                message: end.in_words(&line, &ran.last_line),
-                restored,
-                shell: ran.shell,
-            }
+        }
+    } else {
+        let logs = bench.logs.clone();
+        let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
+        let line = shell_words::join(&settings.argv);
+        let end = End::of(&ran, &line)?;
+        Judged {
+            end,
+            message: end.in_words(&line, &ran.last_line),
+            restored,
+            shell: ran.shell,
         }
     };
     bench.close().await?;

@@ -7,6 +7,9 @@ use proctor_process::{EndReason, Status};
 use super::{Judging, shell::Ran};
 use crate::task::Reference;
 
+/// Shells add this to the signal that killed a program.
+const SHELLS_SIGNAL: i32 = 128;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -42,6 +45,17 @@ impl End {
         match self {
             End::Exited(code) | End::NotFound(code) => Some(code),
             End::Killed(_) | End::TimedOut => None,
+        }
+    }
+
+    /// Whether its time limit or a signal ended it, or, by the exit code that shells have for that, a program that it
+    /// started: also for want of memory. Nothing but the work is to blame for it.
+    pub(super) fn was_ended(self) -> bool {
+        const CRASHES: [i32; 6] = [4, 6, 7, 8, 9, 11];
+        match self {
+            End::TimedOut | End::Killed(_) => true,
+            End::Exited(code) => CRASHES.contains(&(code - SHELLS_SIGNAL)),
+            End::NotFound(_) => false,
         }
     }
 
@@ -134,6 +148,17 @@ mod tests {
         assert_eq!(end(Status::Signal(9), None), Ok(End::Killed(9)));
         let late = end(Status::Code(127), Some(EndReason::TimedOut));
         assert_eq!(late, Ok(End::TimedOut));
+        for (end, was_ended) in [
+            (End::Exited(137), true),
+            (End::Exited(139), true),
+            (End::Exited(1), false),
+            (End::Exited(130), false),
+            (End::NotFound(127), false),
+            (End::Killed(9), true),
+            (End::TimedOut, true),
+        ] {
+            assert_eq!(end.was_ended(), was_ended, "{end:?}");
+        }
         let cut = end(Status::Signal(15), Some(EndReason::Cancelled));
         assert_eq!(cut, Err("`x` was interrupted".to_owned()));
     }

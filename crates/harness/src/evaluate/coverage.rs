@@ -105,7 +105,7 @@ pub(super) async fn judge(
     let measured = measure(settings, judging, place, ("", tree)).await?;
     let coverage = match &measured.coverage {
         Ok(coverage) => coverage,
-        Err(_) if matches!(measured.end, End::TimedOut | End::Killed(_)) => {
+        Err(_) if measured.end.was_ended() => {
             let message = measured.ended.clone();
             return Ok(finding(
                 &measured,

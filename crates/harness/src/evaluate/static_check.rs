@@ -129,7 +129,8 @@ pub(super) async fn judge(
         let message = said.message.clone();
         return Ok(found(place, &said, VerdictStatus::Passed, message));
     }
-    if let End::TimedOut | End::Killed(_) = said.end {
+    let is_cut_short = matches!(said.end, End::TimedOut | End::Killed(_));
+    if is_cut_short || (said.findings.is_none() && said.end.was_ended()) {
         let message = said.message.clone();
         return Ok(found(place, &said, VerdictStatus::Failed, message));
     }

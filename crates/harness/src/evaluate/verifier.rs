@@ -94,7 +94,7 @@ async fn judge_here(
             .map_err(|error| format!("what it left could not be kept: {error}"))?;
     }
     tree::remove(&all).map_err(|error| format!("could not be cleaned up: {error}"))?;
-    conclude(verifier, &ran, rewards, place)
+    conclude(verifier, &ran, &rewards, place)
 }
 
 /// The folders as they are before the script: fresh, so that no earlier reward is in them.
@@ -147,7 +147,7 @@ fn environment(
 fn conclude(
     verifier: &Verifier,
     ran: &Ran,
-    rewards: Result<Rewards, String>,
+    rewards: &Result<Rewards, String>,
     place: &Place,
 ) -> Result<Finding, String> {
     let end = End::of(ran, "test.sh")?;
@@ -156,7 +156,7 @@ fn conclude(
         "" => String::new(),
         last => format!("; test.sh said: {last}"),
     };
-    let (reward, message) = match (end, &rewards) {
+    let (reward, message) = match (end, rewards) {
         // What was written before the end is not the result of tests that did not end.
         (End::TimedOut, _) => {
             let limit = verifier.timeout.as_secs_f64();

@@ -57,10 +57,8 @@ impl Workspace {
     }
 
     async fn ignored(&self, files: &[LargeFile]) -> Result<Vec<String>, WorkspaceError> {
-        let names: String = files
-            .iter()
-            .map(|file| format!("{}\0", file.path))
-            .collect();
+        let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        let names = names.join("\0");
         let check = ["check-ignore", "-z", "--stdin"];
         match self.git.run_with_input(check, names.into_bytes()).await {
             Ok(names) => {

@@ -152,7 +152,7 @@ fn a_feature_task_in_containers_is_passed_by_its_solution_and_not_by_ending_the_
         {"name": "floor", "type": "null"},
         {"name": "ceiling", "type": "oracle"},
     ]);
-    let path = rig.suite(&agents, &json!({}));
+    let suite = rig.suite(&agents, &json!({}));
     let patch = "diff --git a/mul.sh b/mul.sh\nnew file mode 100644\n--- /dev/null\n+++ b/mul.sh\n@@ -0,0 +1 @@\n+mul() { expr \"$1\" '*' \"$2\"; }\n";
     fs_err::write(rig.context.root().join("cases/mul.patch"), patch).unwrap();
     for reference in [json!({"reference": "mul.patch"}), json!({})] {
@@ -172,9 +172,8 @@ fn a_feature_task_in_containers_is_passed_by_its_solution_and_not_by_ending_the_
             expected.push(("ceiling", 1.0));
         }
         rig.context.testcase(&case.to_string());
-        let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
-        rig.run(&path, &["--agent", &names.join(",")])
-            .assert_code(1);
+        let names = expected.iter().flat_map(|(name, _)| ["--agent", name]);
+        rig.run(&suite, &names.collect::<Vec<_>>()).assert_code(1);
         for (agent, score) in expected {
             let record = rig.record(agent);
             assert_eq!(record["score"]["value"], score, "{agent}: {record:#}");

@@ -92,11 +92,9 @@ impl Task<'_> {
     /// Make the patch of a solution, which is made in the repository and taken back.
     fn write_patch(&self, good: &str) {
         let repo = self.context.repo();
-        let status = std::process::Command::new("sh")
-            .args(["-ec", good])
-            .current_dir(repo.path())
-            .status();
-        assert!(status.unwrap().success());
+        let script = self.context.root().join("solve.sh");
+        fs_err::write(&script, good).unwrap();
+        repo.git(["-c", &format!("alias.solve=!sh -e '{script}'"), "solve"]);
         repo.git(["add", "--all"]);
         let patch = repo.git(["diff", "--cached", "--binary"]);
         repo.git(["reset", "--quiet", "--hard"]);
@@ -222,14 +220,14 @@ fn javascript_exits() -> Vec<String> {
     ]
 }
 
-fn node_feature(config: Value) -> Feature {
+fn node_feature(config: &Value) -> Feature {
     let import = "const { test } = require('node:test');\nconst check = require('node:assert').equal;\nconst mul = require('../mul');";
     Feature {
         base: vec![
             ("README.md", "a base\n".to_owned()),
             ("test/mul.test.js", javascript_test(import)),
         ],
-        config: with(&json!({"protect": ["test/**"]}), &config),
+        config: with(&json!({"protect": ["test/**"]}), config),
         good: written("mul.js", "module.exports = (a, b) => a * b;"),
         half: written("mul.js", "module.exports = () => 4;"),
         exits: javascript_exits(),
@@ -240,7 +238,7 @@ fn node_feature(config: Value) -> Feature {
 #[test]
 fn node_feature_task() {
     if program("node").is_some() {
-        node_feature(json!({"runner": "node"})).check();
+        node_feature(&json!({"runner": "node"})).check();
     }
 }
 
@@ -248,7 +246,7 @@ fn node_feature_task() {
 fn tap_feature_task() {
     if program("node").is_some() {
         let command = "node --test --test-reporter=tap";
-        node_feature(json!({"command": command})).check();
+        node_feature(&json!({"command": command})).check();
     }
 }
 
@@ -415,7 +413,7 @@ fn tests_that_the_agent_adds_to_a_task_that_runs_do_not_count() {
     let Some(_) = program("node") else {
         return;
     };
-    let feature = node_feature(json!({"runner": "node"}));
+    let feature = node_feature(&json!({"runner": "node"}));
     for reference in [Reference::None, Reference::Patch] {
         let context = context();
         let mut files: Vec<(&str, &str)> =
@@ -448,7 +446,7 @@ fn hidden_tests_of_a_feature_are_the_tasks_own() {
     let Some(_) = program("node") else {
         return;
     };
-    let feature = node_feature(json!({"runner": "node"}));
+    let feature = node_feature(&json!({"runner": "node"}));
     let test = &feature.base[1].1;
     for reference in [Reference::None, Reference::Patch] {
         let context = context();
@@ -482,6 +480,38 @@ fn hidden_tests_of_a_feature_are_the_tasks_own() {
         let record = task.built_in("null");
         assert_eq!(standing(&record), ("failed", Some(0.0)), "{record:#}");
         let record = task.agent(&feature.exits[0]);
+        assert_eq!(standing(&record), ("failed", Some(0.0)), "{record:#}");
+    }
+}
+
+/// The task asks for tests: the reference passes by tests of its own, and so may others.
+#[test]
+fn tests_that_are_the_product_count_where_the_reference_has_no_others() {
+    let Some(folder) = test_runner("python") else {
+        return;
+    };
+    let context = context();
+    let module = "def mul(a, b):\n    return a * b\n";
+    context.repo().commit("base", &[("mul.py", module)]);
+    let env = json!({"PYTHONPATH": format!("{folder}:.")});
+    let config = json!({"runner": "pytest", "env": env, "protect": []});
+    let task = Task {
+        context: &context,
+        evaluators: json!([{"name": "tests", "config": config}]),
+        reference: Reference::Patch,
+    };
+    let tests = |name: &str, expected: u32| {
+        let text =
+            format!("from mul import mul\ndef test_{name}(): assert mul(2, 3) == {expected}");
+        written(&format!("test_{name}.py"), &text)
+    };
+    task.write_patch(&tests("reference", 6));
+    let record = task.built_in("oracle");
+    assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
+    let record = task.agent(&tests("mine", 6));
+    assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
+    for line in [tests("mine", 5), "true".to_owned()] {
+        let record = task.agent(&line);
         assert_eq!(standing(&record), ("failed", Some(0.0)), "{record:#}");
     }
 }

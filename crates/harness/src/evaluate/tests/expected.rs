@@ -136,10 +136,15 @@ impl Expected {
         // Where the reference skips a test, on this platform say, so may everybody.
         let has_run = |test: &&Seen| test.status != Status::Skipped;
         let mut names = Control::counted(reference.tests().filter(is_the_tasks).filter(has_run));
-        if reference.tests().next().is_none() {
+        let has_tests = reference.tests().any(|test| has_run(&test));
+        if !has_tests {
             // Scripts that are tests as a whole.
             let passed = |load: &&Seen| load.is_load && load.status == Status::Passed;
             names = Control::counted(reference.tests.iter().filter(passed));
+        }
+        if names.is_empty() && has_tests {
+            // The reference passes by nothing but its own tests: they are what the task asks for.
+            return Some(Expected::default());
         }
         let expected = Expected {
             names,
@@ -277,6 +282,13 @@ mod tests {
             names(&expected),
             [("dynamic", 1), ("old unit", 1), ("own", 1)]
         );
+    }
+
+    #[test]
+    fn where_tests_are_the_product_all_of_them_count() {
+        let reference = control(vec![seen("new", Status::Passed, Origin::Work)]);
+        let expected = Expected::of_reference(&reference, Some(&Control::default()));
+        assert_eq!(expected, Some(Expected::default()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use camino::Utf8Path;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -220,7 +221,7 @@ impl Grade {
         let is_named = match self.format {
             Some(Format::Jest) => true,
             // A package, rather than a file of one that could not be read.
-            Some(Format::GoTest) => !name.ends_with(".go"),
+            Some(Format::GoTest) => Utf8Path::new(name).extension() != Some("go"),
             // A module of Python, rather than a file of Node's.
             Some(Format::Junit) => !name.contains('/'),
             _ => false,
@@ -486,7 +487,7 @@ mod tests {
     fn only_expected_tests_count_and_missing_ones_did_not_pass() {
         let only = expected(&[("one", 1), ("two", 1)], Others::DoNotCount);
         let more = (0..198).map(|n| test(&format!("more {n}"), Passed, Origin::Work));
-        let half = vec![test("one", Passed, OWN), test("two", Failed, OWN)];
+        let half = [test("one", Passed, OWN), test("two", Failed, OWN)];
         check(
             half.iter().cloned().chain(more.clone()).collect(),
             &only,

@@ -138,9 +138,10 @@ impl Examiner<'_> {
             None => None,
             Some(tree) => {
                 let reference = self.control(&tree, Some(first)).await?;
-                let base = match reference.is_doubtful() {
-                    true => Some(self.control(&base, Some(first)).await?),
-                    false => None,
+                let base = if reference.is_doubtful() {
+                    Some(self.control(&base, Some(first)).await?)
+                } else {
+                    None
                 };
                 let expected = Expected::of_reference(&reference, base.as_ref());
                 expected.map(|expected| (tree, expected))
@@ -207,7 +208,7 @@ impl Examiner<'_> {
         let failed =
             |message: String| Ok(self.unread(VerdictStatus::Failed, Some(0.0), message, first));
         match first.end {
-            End::TimedOut | End::Killed(_) => return failed(format!("no test results: {reason}")),
+            end if end.was_ended() => return failed(format!("no test results: {reason}")),
             End::NotFound(_) => {
                 return match self.proof(|control| control.has_run).await? {
                     Some(proof) => failed(format!("{}; with {proof} it runs", first.ended)),
@@ -217,7 +218,7 @@ impl Examiner<'_> {
             End::Exited(code) if code != 0 && unread != Unread::Nothing && nothing.is_unknown => {
                 return Ok(self.by_exit_code(first));
             }
-            End::Exited(_) => {}
+            End::Exited(_) | End::Killed(_) | End::TimedOut => {}
         }
         let proof = self.proof(|control| control.has_results).await?;
         match (proof, unread) {
@@ -277,9 +278,10 @@ impl Examiner<'_> {
     async fn attempt(&self, name: &str, tree: &str) -> Result<Attempt, String> {
         let settings = self.settings;
         let bench = Bench::open(&settings.setup, self.judging, self.place, (name, tree)).await?;
-        let sources = match settings.wanted.is_empty() {
-            true => Sources::of(&bench, &settings.setup, self.judging, tree).await,
-            false => Ok(Sources::default()),
+        let sources = if settings.wanted.is_empty() {
+            Sources::of(&bench, &settings.setup, self.judging, tree).await
+        } else {
+            Ok(Sources::default())
         };
         let sources = sources.map_err(|error| format!("the files of the copy: {error}"))?;
         let attempt = self.run(&bench, &sources).await?;

@@ -194,8 +194,9 @@ impl Sources {
 
     /// The folder of a package of Go: the longest one that its path ends in.
     fn folder_of(&self, package: &str) -> String {
-        let folders = self.paths.iter().filter(|path| path.ends_with(".go"));
-        let folders = folders.filter_map(|path| Some(Utf8Path::new(path).parent()?.as_str()));
+        let files = self.paths.iter().map(Utf8Path::new);
+        let files = files.filter(|path| path.extension() == Some("go"));
+        let folders = files.filter_map(|path| Some(path.parent()?.as_str()));
         let fits = |folder: &&str| package == *folder || package.ends_with(&format!("/{folder}"));
         let longest = folders.filter(fits).max_by_key(|folder| folder.len());
         longest.unwrap_or_default().to_owned()
@@ -211,8 +212,10 @@ fn names_in_code(source: Format, name: &str) -> Vec<&str> {
         _ => {
             // Parameters stand behind the name of a function.
             let function = title.split(['[', '(']).next().unwrap_or(title).trim();
-            let mut names = vec![title];
-            names.extend((function != title && !function.is_empty()).then_some(function));
+            let inner = function.rsplit("::").next().unwrap_or(function);
+            let mut names = vec![title, function, inner];
+            names.retain(|name| !name.is_empty());
+            names.dedup();
             names
         }
     }

@@ -83,7 +83,7 @@ pub(super) async fn judge(
     }
     let (ran, rewards) = done?;
     tree::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
-    conclude(verifier, &ran, rewards, place)
+    conclude(verifier, &ran, &rewards, place)
 }
 
 /// The way of a verifier in a container of its own to the hosts that are allowed.
