@@ -184,7 +184,7 @@ impl Examiner<'_> {
         let key = store::hex(&Sha256::digest(key.as_bytes()));
         let slot = Slot::claim(&desk.cache.join("control"), &key).await;
         let slot = slot.map_err(|error| format!("the cache of test names: {error}"))?;
-        if let Some(kept) = slot.get() {
+        if let Some(kept) = slot.get(desk.kept_since) {
             return Ok(kept);
         }
         let found = match first.filter(|_| *tree == self.judging.change.tree) {
