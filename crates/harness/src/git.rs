@@ -222,6 +222,7 @@ impl Git {
                 command = command
                     .env("GIT_CONFIG_NOSYSTEM", "1")
                     .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                    .env("GIT_ATTR_NOSYSTEM", "1")
                     .args([
                         "-c",
                         "core.excludesFile=",
@@ -237,6 +238,8 @@ impl Git {
                         "gc.auto=0",
                         "-c",
                         "core.autocrlf=false",
+                        "-c",
+                        "core.fsmonitor=false",
                     ])
                     .args(platform::git_settings().iter().copied());
             }

@@ -2,6 +2,7 @@
 //! that its work is compared with. The baseline is a git directory of our own, outside the
 //! agent's reach, so the change is known whatever the agent did to `.git`.
 
+mod attributes;
 mod base;
 mod commits;
 mod head;
@@ -10,15 +11,19 @@ mod large;
 mod look;
 mod names;
 mod nested;
+mod pristine;
 mod reference;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-pub use self::base::{Base, Bases};
-use self::{base::commit_tree, large::LargeFile, nested::NestedRepos};
+use self::{base::commit_tree, large::LargeFile, nested::NestedRepos, pristine::Pristine};
+pub use self::{
+    base::{Base, Bases},
+    judged::{ChangedFile, Entry},
+};
 use crate::{
     git::{Git, GitError},
     host::Host,
@@ -61,6 +66,8 @@ pub struct Workspace {
     base: Arc<Base>,
     /// Where the source has submodules: folders that are empty here.
     submodules: Vec<Vec<u8>>,
+    /// The baseline as it was before the agent started.
+    pristine: Mutex<Pristine>,
 }
 
 /// Why a workspace could not be made or read.
@@ -84,6 +91,12 @@ pub enum WorkspaceError {
         one: String,
         /// The second.
         other: String,
+    },
+    /// Our own copy of the base was changed.
+    #[error("{path} was changed while the agent ran: the change cannot be measured")]
+    Tampered {
+        /// The file of our repository.
+        path: Utf8PathBuf,
     },
     /// The reference solution is a script: what it makes of the files is not known.
     #[error("the reference solution is a script")]
@@ -165,15 +178,20 @@ impl Workspace {
             base_tree,
             git,
             base: Arc::clone(base),
+            pristine: Mutex::default(),
         };
         workspace.give_repository()?;
+        workspace.fix_attributes().await?;
+        workspace.seal()?;
         Ok(workspace)
     }
 
     /// Give the agent a repository of its own: the baseline, and with it what is only lent to that.
     fn give_repository(&self) -> std::io::Result<()> {
         let own = self.path.join(".git");
-        tree::copy(self.git.dir(), &own)?;
+        let ours = self.git.dir().join(attributes::FILE);
+        let keep = |path: &std::path::Path| path != ours.as_std_path();
+        tree::copy_where(self.git.dir().as_std_path(), own.as_std_path(), &keep)?;
         if let Some(packed) = &self.base.packed {
             fs::remove_file(own.join(ALTERNATES))?;
             tree::lay_over(
@@ -188,8 +206,11 @@ impl Workspace {
     pub async fn change(&self, patch: &Utf8Path) -> Result<Change, WorkspaceError> {
         let git = &self.git;
         let mut notes = Vec::new();
+        self.unseal().await?;
         let large = self.large_files().await?;
         let tree = self.stage(&large, &mut notes).await?;
+        // An agent that is started again goes on from here.
+        self.seal()?;
         notes.extend(large.iter().map(LargeFile::note));
         let large = large.iter().map(LargeFile::change);
         let head = self.head();
@@ -367,6 +388,8 @@ impl Workspace {
         self.git.run(["prune", "--expire=now"]).await?;
         tree::remove(self.path.join(".git"))?;
         self.give_repository()?;
+        self.fix_attributes().await?;
+        self.seal()?;
         Ok(())
     }
 
@@ -383,6 +406,7 @@ impl Workspace {
         let Some(now) = is_file.then(|| fs::read_to_string(&path).ok()).flatten() else {
             return Ok(());
         };
+        self.unseal().await?;
         let base = self.text_of(&self.base_tree, file.into()).await?;
         let before = base.as_deref().unwrap_or_default();
         let kept = now.lines().filter(|line| !lines.contains(line));
@@ -401,11 +425,16 @@ impl Workspace {
     pub fn leave_out(&self, patterns: &[&str]) -> std::io::Result<()> {
         let info = self.git.dir().join("info");
         fs::create_dir_all(&info)?;
-        fs::write(info.join("exclude"), patterns.join("\n") + "\n")
+        fs::write(info.join("exclude"), patterns.join("\n") + "\n")?;
+        self.seal()
     }
 
-    /// Lay the files in which `revision` differs from the source's commit over the folder `to`.
-    pub async fn lay_over(&self, revision: &str, to: &Utf8Path) -> Result<(), WorkspaceError> {
+    /// Lay the files in which `revision` differs from the source's commit over the folder `to`; gives their names.
+    pub async fn lay_over(
+        &self,
+        revision: &str,
+        to: &Utf8Path,
+    ) -> Result<Vec<String>, WorkspaceError> {
         let tree = self.base.source.tree_of(revision).await?;
         let Source::Git {
             git: from,
@@ -413,7 +442,7 @@ impl Workspace {
             ..
         } = &self.base.source
         else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         self.git.copy_tree_from(from, &tree).await?;
         self.git.copy_tree_from(from, source_tree).await?;
@@ -437,10 +466,16 @@ impl Workspace {
             .with_files(to)
             .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
         git.run(["read-tree", &tree]).await?;
-        git.run_with_input(["checkout-index", "--force", "-z", "--stdin"], names)
-            .await?;
+        let checkout = ["checkout-index", "--force", "-z", "--stdin"];
+        git.run_with_input(checkout, names.clone()).await?;
         fs::remove_file(&index)?;
-        Ok(())
+        let names = String::from_utf8_lossy(&names);
+        Ok(names.split_terminator('\0').map(str::to_owned).collect())
+    }
+
+    /// The tree of another commit of the source.
+    pub async fn tree_of(&self, commit: &str) -> Result<String, WorkspaceError> {
+        Ok(self.base.source.tree_of(commit).await?)
     }
 
     /// The lines and files between another commit of the source and the agent's work.
@@ -469,7 +504,7 @@ impl Workspace {
         Ok(parse_numstat(&numstat))
     }
 
-    /// The files and lines in which two trees differ, a renamed file as one removed and one added.
+    /// The files and lines in which two trees differ, those of binary files too, a renamed file as one removed and one added.
     pub async fn lines_between(
         &self,
         one: &str,
@@ -488,7 +523,8 @@ impl Workspace {
                 other,
             ])
             .await?;
-        Ok(parse_numstat(&numstat))
+        self.with_binary_lines(one, other, &parse_numstat(&numstat))
+            .await
     }
 
     /// Write the difference between two trees to `patch`.

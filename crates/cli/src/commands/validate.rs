@@ -1,5 +1,7 @@
 //! `proctor validate`.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{GatewayOverrides, PromptSource, Settings, is_suite, load_suite},
@@ -44,6 +46,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     }
     for plan in super::load(cases, &host, &settings, &ModelArgs::default())? {
         ui::print(&format!("{}: ok\n", plan.task.config_file()))?;
+        ask([plan.task.as_ref()])?;
         if args.verbose {
             ui::print(&resolved(&plan))?;
         }
@@ -66,6 +69,21 @@ fn validate_suite(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<(
     super::show_notes(&suite);
     let plan = SuitePlan::make(&suite, host, 0).map_err(CliError::Config)?;
     ui::print(&format!("{path}: ok, {} trials\n", plan.trials.len()))?;
+    ask(plan.trials.iter().map(|trial| trial.task.as_ref()))
+}
+
+/// Print what the authors of tasks should say, once for each question.
+fn ask<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), CliError> {
+    let mut asked = BTreeSet::new();
+    for task in tasks {
+        let evaluators = task.evaluators.iter();
+        for question in evaluators.flat_map(|it| it.questions()) {
+            let line = format!("  note: {}: {question}\n", task.name);
+            if asked.insert(line.clone()) {
+                ui::print(&line)?;
+            }
+        }
+    }
     Ok(())
 }
 

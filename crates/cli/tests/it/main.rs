@@ -12,6 +12,7 @@ mod support;
 
 mod accounts;
 mod adapter;
+mod attacks;
 mod change;
 mod clusters;
 mod config;

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use globset::GlobSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     hook::Hooks,
     progress::ProgressLimits,
-    task::{History, Reference},
+    task::{self, History, Reference},
 };
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
@@ -59,6 +60,8 @@ pub struct TestCase {
     pub expected: Option<String>,
     /// A patch file beside this one that holds the reference solution.
     pub reference: Option<String>,
+    /// All source files that are not tests: patterns. Nothing else comes from the agent when commands judge.
+    pub solution_paths: Option<Vec<String>>,
     /// Which agent does the task.
     #[schemars(with = "AgentAsWritten")]
     pub agent: IgnoredAny,
@@ -137,6 +140,8 @@ pub struct ResolvedCase {
     pub history: History,
     /// The reference solution.
     pub reference: Option<Reference>,
+    /// Patterns of the files that may come from the agent when commands judge; all but the task's when unset.
+    pub solution_paths: Option<GlobSet>,
     /// Which agent.
     pub agent: AgentSpec,
     /// How it is judged; at least one.
@@ -202,6 +207,7 @@ struct Parts {
     written: TestCase,
     repo: Repo,
     reference: Option<Reference>,
+    solution_paths: Option<GlobSet>,
     agent: AgentSpec,
     evaluators: Vec<EvaluatorSpec>,
     gateway: Option<GatewaySettings>,
@@ -220,7 +226,14 @@ fn read_parts(root: &Node, context: &evaluator::Context<'_>) -> Result<Parts, Re
         Ok(written) => {
             let mut checks = Checks::run(&written, root, context.folder);
             faults.append(&mut checks.faults);
-            checks.repo.map(|repo| (written, repo, checks.reference))
+            let solution = task::case::solution_paths(root, written.solution_paths.as_deref());
+            let solution = solution.unwrap_or_else(|fault| {
+                faults.push(fault);
+                None
+            });
+            checks
+                .repo
+                .map(|repo| (written, repo, checks.reference, solution))
         }
         Err(fault) => {
             faults.push(fault);
@@ -238,15 +251,18 @@ fn read_parts(root: &Node, context: &evaluator::Context<'_>) -> Result<Parts, Re
             None
         });
     match (agent, checked) {
-        (Some(agent), Some((written, repo, reference))) if faults.is_empty() => Ok(Parts {
-            written,
-            repo,
-            reference,
-            agent,
-            evaluators,
-            gateway,
-            hooks,
-        }),
+        (Some(agent), Some((written, repo, reference, solution_paths))) if faults.is_empty() => {
+            Ok(Parts {
+                written,
+                repo,
+                reference,
+                solution_paths,
+                agent,
+                evaluators,
+                gateway,
+                hooks,
+            })
+        }
         _ => Err(Refused::Here(faults)),
     }
 }
@@ -281,6 +297,7 @@ fn resolve(
         commit: written.commit,
         history: written.history.unwrap_or_default(),
         reference: parts.reference,
+        solution_paths: parts.solution_paths,
         agent: parts.agent,
         evaluators: parts.evaluators,
         hooks: parts.hooks,

@@ -1,42 +1,48 @@
-//! A clean copy of somebody's work and the commands that are run in it: what is protected as the
-//! task has it, hidden tests added, in a fresh place of the trial's kind.
+//! A clean copy of an agent's work and the commands that are run in it, in a fresh place of the trial's kind.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
-    Judging, Place,
+    Judging, Place, above,
+    case_files::{CASE_DIR, CaseFiles},
     control::End,
-    protect::Protect,
+    fill::{self, Filled},
+    protect::{self, Circumstances, Protect},
+    seal::{Rules, Seals},
     shell::{self, Ran, ShellCommand},
 };
 use crate::{
+    platform::{self, Shell, WriteWatch},
     sandbox::{Access, Room, View, docker::Network},
     tree,
     workspace::WorkspaceError,
 };
 
-/// Names the folder of the test case.
-const CASE_DIR: &str = "PROCTOR_CASE_DIR";
-/// Names the file that a report is to be written to, where the work has no hand.
-const REPORT: &str = "PROCTOR_REPORT";
+/// Names the file that a report is to be written to, in the text of a command.
+pub(super) const REPORT: &str = "PROCTOR_REPORT";
+
+/// Names the copy, in the words of known runners.
+const COPY: &str = "$PROCTOR_COPY";
 
 /// How a clean copy is made and what its commands get.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     /// More environment.
     pub(super) env: BTreeMap<String, String>,
-    /// The folder of the test case, which commands are told.
-    pub(super) case_dir: Option<Utf8PathBuf>,
+    /// The files of the test case's folder that commands see.
+    pub(super) case_files: Option<CaseFiles>,
     /// Where commands run, below the copy.
     pub(super) working_dir: Utf8PathBuf,
     /// Run in the copy first.
     pub(super) before: Vec<Before>,
     /// Laid over the copy.
     pub(super) hidden: Hidden,
-    /// What the agent has no say in.
+    /// Whose files are judged.
     pub(super) protect: Protect,
+    /// What the command that judges says about files.
+    pub(super) facts: Circumstances,
     /// What commands may reach.
     pub(super) network: Network,
     /// The image to judge in, instead of the trial's.
@@ -47,14 +53,50 @@ impl Default for Setup {
     fn default() -> Setup {
         Setup {
             env: BTreeMap::new(),
-            case_dir: None,
+            case_files: None,
             working_dir: Utf8PathBuf::new(),
             before: Vec::new(),
             hidden: Hidden::None,
             protect: Protect::default(),
+            facts: Circumstances::default(),
             network: Network::None,
             image: None,
         }
+    }
+}
+
+impl Setup {
+    /// The same for a command: the files that it names are known.
+    pub(super) fn of_command(mut self, argv: &[String]) -> Setup {
+        let working_dir = self.working_dir.as_str().trim_end_matches('/').to_owned();
+        let (named, programs) = protect::named_files(argv, &working_dir);
+        self.facts = Circumstances {
+            named,
+            programs,
+            scripts: protect::scripts(argv, &working_dir),
+            working_dir,
+            ..Circumstances::default()
+        };
+        self
+    }
+
+    /// Files that the command runs, and of which nothing says whether they are the task's or the agent's.
+    pub(super) fn unanswered(&self) -> Vec<&str> {
+        let is_hidden = |path: &str| match &self.hidden {
+            Hidden::None => false,
+            Hidden::Revision(_) => true,
+            Hidden::Folder(folder) => folder.join(path).exists(),
+        };
+        let is_of_case = |path: &str| {
+            let name = path.rsplit('/').next();
+            self.case_files
+                .as_ref()
+                .is_some_and(|files| files.names().any(|it| Some(it) == name))
+        };
+        let scripts = self.facts.scripts.iter().map(String::as_str);
+        scripts
+            .filter(|it| !self.protect.answers(it) && !is_hidden(it) && !is_of_case(it))
+            .collect()
     }
 }
 
@@ -103,14 +145,19 @@ pub(super) struct Bench<'a> {
     judging: &'a Judging<'a>,
     setup: &'a Setup,
     room: Room,
+    place: &'a Place,
     /// The copy, on this machine.
     pub(super) copy: Utf8PathBuf,
     home: Utf8PathBuf,
     report: Utf8PathBuf,
+    case: Utf8PathBuf,
     /// Where output goes.
     pub(super) logs: Utf8PathBuf,
-    /// What was restored because it had been changed.
+    /// Files of the agent that were replaced or removed.
     pub(super) restored: Vec<String>,
+    filled: Filled,
+    seals: Seals,
+    tree: String,
 }
 
 impl<'a> Bench<'a> {
@@ -118,38 +165,125 @@ impl<'a> Bench<'a> {
     pub(super) async fn open(
         setup: &'a Setup,
         judging: &'a Judging<'a>,
-        place: &Place,
+        place: &'a Place,
         (name, tree): (&str, &str),
     ) -> Result<Bench<'a>, String> {
         let all = judging
             .scratch
             .join(format!("judge-{}{name}", place.number));
-        let copy = all.join("copy");
-        let home = all.join("home");
-        let report = all.join("report");
+        let [copy, home, report, case] = ["copy", "home", "report", "case"].map(|it| all.join(it));
         let failed = |error: WorkspaceError| format!("could not make a clean copy: {error}");
-        for folder in [&copy, &home.join("tmp"), &report] {
+        for folder in [&copy, &home.join("tmp"), &report, &case] {
             fs_err::create_dir_all(folder).map_err(|error| failed(error.into()))?;
         }
-        let mut restored = Vec::new();
-        let filled = Box::pin(async {
-            restored = fill(setup, judging, tree, &copy).await.map_err(failed)?;
+        if let Some(files) = &setup.case_files {
+            let copied = files.copy_to(&case, judging.reference);
+            copied.map_err(|error| failed(error.into()))?;
+        }
+        let mut filled = Filled::default();
+        let filling = Box::pin(async {
+            filled = fill::fill(setup, judging, tree, &copy)
+                .await
+                .map_err(failed)?;
             Ok(())
         });
-        let view = view(setup, &copy, &home, &report);
+        let view = view(setup, [&copy, &home, &report, &case]);
         let image = setup.image.as_deref();
         let network = setup.network.clone();
-        let room = Box::pin(judging.fresh_room(view, image, network, filled)).await?;
-        Ok(Bench {
+        let room = Box::pin(judging.fresh_room(view, image, network, filling)).await?;
+        let mut bench = Bench {
             judging,
             setup,
             room,
+            place,
             copy,
             home,
             report,
+            case,
             logs: judging.artifacts.join(format!("{}{name}", place.folder)),
-            restored,
+            restored: filled.restored.clone(),
+            filled,
+            seals: Seals::default(),
+            tree: tree.to_owned(),
+        };
+        let seals = bench.sealed(|rules| Seals::take(bench.copy.as_std_path(), rules));
+        bench.seals = seals.map_err(|error| failed(error.into()))?;
+        Ok(bench)
+    }
+
+    /// Work with the rules of what must stay the same while commands run.
+    fn sealed<T>(&self, work: impl FnOnce(&Rules<'_>) -> T) -> T {
+        let protect = &self.setup.protect;
+        let filled = &self.filled;
+        let is_sealed = |path: &str| {
+            let is_tasks = protect.is_sealed(path) && !filled.agents.contains(path);
+            is_tasks || filled.hidden.contains(path)
+        };
+        let is_decisive = |path: &str| protect.is_decisive_when_new(path);
+        work(&Rules {
+            is_sealed: &is_sealed,
+            is_decisive: &is_decisive,
+            has_times: self.room.shares_clock(),
         })
+    }
+
+    /// Protected files that the work changed while it was judged. Files that the task's own code changes in the same
+    /// way, with the reference solution if there is one, are not held against the work.
+    pub(super) async fn tampered(
+        &self,
+        argv: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<String>, String> {
+        let broken = |bench: &Bench<'_>| {
+            let found = bench.sealed(|rules| bench.seals.broken(bench.copy.as_std_path(), rules));
+            found.map_err(|error| format!("could not check the protected files: {error}"))
+        };
+        let workspace = self.judging.workspace;
+        if self.is_of(&workspace.base_tree) {
+            return Ok(Vec::new());
+        }
+        let mut suspects = broken(self)?;
+        suspects.extend(self.settings_above()?);
+        if suspects.is_empty() {
+            return Ok(suspects);
+        }
+        let reference = match self.judging.reference {
+            Some(reference) => workspace.reference_tree(reference).await.ok(),
+            None => None,
+        };
+        let tree = reference.unwrap_or_else(|| workspace.base_tree.clone());
+        let which = ("-control", tree.as_str());
+        let control = Box::pin(Bench::open(self.setup, self.judging, self.place, which)).await?;
+        // Whether it passes does not matter here, and neither does one that cannot be built.
+        if let Ok(Ok(())) = control.make_ready().await {
+            let logs = control.logs.clone();
+            control.step(argv, timeout, logs).await?;
+        }
+        let usual = broken(&control)?;
+        control.close().await?;
+        suspects.retain(|path| !usual.contains(path));
+        Ok(suspects)
+    }
+
+    /// Settings of runners that appeared above the copy while commands ran. In folders of our own only the work can
+    /// have put them there; elsewhere it may have been any program of this machine.
+    fn settings_above(&self) -> Result<Option<String>, String> {
+        let Some(file) = above::settings_above(&self.copy) else {
+            return Ok(None);
+        };
+        let own = self.judging.scratch.canonicalize_utf8();
+        let own = own.unwrap_or_else(|_| self.judging.scratch.to_owned());
+        match file.strip_prefix(own.parent().unwrap_or(&own)) {
+            Ok(below) => Ok(Some(format!("../{below}"))),
+            Err(_) => Err(format!(
+                "{file} appeared while the work was judged, and would decide how tests run: remove it and judge again with `proctor rescore`"
+            )),
+        }
+    }
+
+    /// Whether it is a copy of this tree.
+    pub(super) fn is_of(&self, tree: &str) -> bool {
+        self.tree == tree
     }
 
     /// Run what has to be run before. What it says about the work is data.
@@ -178,13 +312,22 @@ impl<'a> Bench<'a> {
     ) -> Result<Ran, String> {
         let mut env = self.room.env(self.judging.host, &self.home);
         env.extend(self.setup.env.clone());
-        if let Some(folder) = &self.setup.case_dir {
-            env.insert(CASE_DIR.to_owned(), self.room.inside(folder).into_string());
+        if self.setup.case_files.is_some() {
+            let case = self.room.inside(&self.case).into_string();
+            env.insert(CASE_DIR.to_owned(), case);
         }
-        env.insert(REPORT.to_owned(), self.report_inside());
-        let cwd = self.copy.join(&self.setup.working_dir);
+        let cwd = self.working_dir();
+        let report = self.room.inside(&self.report()).into_string();
+        let argv = if self.needs_variable(argv) {
+            env.insert(REPORT.to_owned(), report);
+            argv.to_vec()
+        } else {
+            with_report(argv, &report)
+        };
+        let copy = self.copy_inside().into_string();
+        let argv: Vec<String> = argv.iter().map(|it| it.replace(COPY, &copy)).collect();
         let command = ShellCommand {
-            argv,
+            argv: &argv,
             env,
             cwd: &self.room.inside(&cwd),
             timeout,
@@ -195,14 +338,26 @@ impl<'a> Bench<'a> {
             .await
     }
 
+    /// Whether the shell of this machine knows variables of the environment only.
+    fn needs_variable(&self, argv: &[String]) -> bool {
+        let is_local = matches!(self.room, Room::Local);
+        is_local && argv.len() == 3 && platform::shell(self.judging.host) == Shell::Cmd
+    }
+
     /// The file that a report is to be written to, on this machine.
     pub(super) fn report(&self) -> Utf8PathBuf {
         self.report.join("report")
     }
 
-    /// The same as commands see it.
-    pub(super) fn report_inside(&self) -> String {
-        self.room.inside(&self.report()).into_string()
+    /// Watch what is written to the report, where its folder is one of this machine.
+    pub(super) fn watch_report(&self) -> Option<WriteWatch> {
+        let is_seen = self.room.shares_clock();
+        is_seen.then(|| WriteWatch::start(&self.report, "report"))?
+    }
+
+    /// The folder that commands run in, on this machine.
+    pub(super) fn working_dir(&self) -> Utf8PathBuf {
+        self.copy.join(&self.setup.working_dir)
     }
 
     /// The copy as commands see it.
@@ -222,28 +377,25 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Fill `copy` with `tree` as it is judged: with what the task protects, and the tests that the
-/// agent never saw. What was restored is told.
-async fn fill(
-    setup: &Setup,
-    judging: &Judging<'_>,
-    tree: &str,
-    copy: &Utf8Path,
-) -> Result<Vec<String>, WorkspaceError> {
-    let workspace = judging.workspace;
-    let is_protected = |path: &str, origin| setup.protect.has(path, origin);
-    let (tree, restored) = workspace.guarded(tree, &is_protected).await?;
-    workspace.clean_copy(&tree, copy).await?;
-    match &setup.hidden {
-        Hidden::None => {}
-        Hidden::Revision(revision) => workspace.lay_over(revision, copy).await?,
-        Hidden::Folder(folder) => tree::lay_over(folder.as_std_path(), copy.as_std_path())?,
+/// The command with the path of the report in its text. The path is not in the environment, where every program that
+/// the command starts would find it.
+fn with_report(argv: &[String], report: &str) -> Vec<String> {
+    if argv.len() == 3 && argv.starts_with(&shell::line("")[..2]) {
+        return match argv[2].contains(REPORT) {
+            true => {
+                let path = shell_words::quote(report);
+                shell::line(&format!("{REPORT}={path}\n{}", argv[2]))
+            }
+            false => argv.to_vec(),
+        };
     }
-    Ok(restored)
+    let [plain, braced] = [format!("${REPORT}"), format!("${{{REPORT}}}")];
+    let expanded = |word: &String| word.replace(&plain, report).replace(&braced, report);
+    argv.iter().map(expanded).collect()
 }
 
 /// What a container that judges sees of this machine.
-fn view(setup: &Setup, copy: &Utf8Path, home: &Utf8Path, report: &Utf8Path) -> Vec<View> {
+fn view(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<View> {
     let view = |host: &Utf8Path, inside: &str, access| View {
         host: host.to_owned(),
         inside: inside.into(),
@@ -254,7 +406,23 @@ fn view(setup: &Setup, copy: &Utf8Path, home: &Utf8Path, report: &Utf8Path) -> V
         view(home, "/proctor/home", Access::Write),
         view(report, "/proctor/report", Access::Write),
     ];
-    let case = setup.case_dir.as_deref();
-    all.extend(case.map(|folder| view(folder, "/proctor/case", Access::Read)));
+    if setup.case_files.is_some() {
+        all.push(view(case, "/proctor/case", Access::Read));
+    }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_is_named_in_the_text_of_a_command_only() {
+        let words = ["jest", "--outputFile=$PROCTOR_REPORT", "${PROCTOR_REPORT}"];
+        let words = with_report(&words.map(str::to_owned), "/r");
+        assert_eq!(words, ["jest", "--outputFile=/r", "/r"]);
+        let line = with_report(&shell::line("x > \"$PROCTOR_REPORT\""), "/a b");
+        assert_eq!(line[2], "PROCTOR_REPORT='/a b'\nx > \"$PROCTOR_REPORT\"");
+        assert_eq!(with_report(&shell::line("x"), "/r"), shell::line("x"));
+    }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, json};
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     bench::{Bench, Setup},
+    case_files::CaseFiles,
     control::End,
     protect::Protect,
     shell,
@@ -32,8 +33,13 @@ struct Written {
     working_dir: Option<String>,
     /// How long it may take; 0 is no limit.
     timeout_ms: Option<u64>,
-    /// Files that are as the task has them, whatever the agent made of them: patterns.
+    /// Files that are the task's besides tests and the settings of runners: patterns. One that begins with `!`
+    /// names files that are the agent's; an empty list leaves everything to the agent.
     protect: Option<Vec<String>>,
+    /// Files and folders beside the test case that the command may see, below `PROCTOR_CASE_DIR`. A path that
+    /// `command` names, such as `$PROCTOR_CASE_DIR/check.sh`, need not be listed.
+    #[serde(default)]
+    files: Vec<String>,
 }
 
 /// Settings that cannot be wrong any more.
@@ -48,27 +54,33 @@ impl Settings {
     pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
         let written: Written = spec.config.read()?;
         let config = &spec.config;
-        let usual = Protect::default();
+        let argv = program(spec, written.command)?;
+        let usual = Protect::tests();
         let setup = Setup {
             env: written.env,
-            case_dir: Some(folder.to_owned()),
+            case_files: CaseFiles::read(spec, folder, &written.files, &argv)?,
             working_dir: working_dir(spec, written.working_dir)?,
             protect: Protect::read(config, written.protect.as_deref(), usual)?,
             ..Setup::default()
         };
         Ok(Settings {
-            argv: program(spec, written.command)?,
+            setup: setup.of_command(&argv),
+            argv,
             timeout: timeout(written.timeout_ms),
-            setup,
         })
     }
 
     /// A line for the shell of a repo's task.
     pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+        let argv = shell::line(line);
+        let setup = Setup {
+            protect: Protect::linters(),
+            ..Setup::default()
+        };
         Settings {
-            argv: shell::line(line),
+            setup: setup.of_command(&argv),
+            argv,
             timeout: Some(timeout),
-            setup: Setup::default(),
         }
     }
 }
@@ -113,6 +125,7 @@ struct Judged {
     end: End,
     message: String,
     restored: Vec<String>,
+    tampered: Vec<String>,
     shell: Option<&'static str>,
 }
 
@@ -168,6 +181,7 @@ async fn run(
             end: unbuilt.end,
             message: unbuilt.message,
             restored,
+            tampered: Vec::new(),
             shell: None,
         }
     } else {
@@ -179,6 +193,10 @@ async fn run(
             end,
             message: end.in_words(&line, &ran.last_line),
             restored,
+            tampered: match bench.is_of(&judging.change.tree) {
+                true => bench.tampered(&settings.argv, settings.timeout).await?,
+                false => Vec::new(),
+            },
             shell: ran.shell,
         }
     };
@@ -203,5 +221,6 @@ fn finding(judged: &Judged, place: &Place) -> Finding {
             description: "what the command printed".to_owned(),
         }],
         restored: judged.restored.clone(),
+        tampered: judged.tampered.clone(),
     }
 }

@@ -225,5 +225,6 @@ fn finding(violations: &[String], subject: &str) -> Finding {
         assertions: None,
         artifacts: Vec::new(),
         restored: Vec::new(),
+        tampered: Vec::new(),
     }
 }

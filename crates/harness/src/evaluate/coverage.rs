@@ -11,6 +11,7 @@ use serde_json::{Map, json};
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     bench::{Bench, Setup},
+    case_files::CaseFiles,
     command,
     control::End,
     protect::Protect,
@@ -31,8 +32,11 @@ struct Written {
     /// The share of lines that is enough, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     min: f64,
-    /// Files that are as the task has them.
+    /// Files that are the task's besides the settings of runners: patterns, as for `command`.
     protect: Option<Vec<String>>,
+    /// Files beside the test case that the command may see, as for `command`.
+    #[serde(default)]
+    files: Vec<String>,
     /// More environment.
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -49,7 +53,7 @@ pub(super) struct Settings {
     report: Option<Utf8PathBuf>,
     min: f64,
     timeout: Option<Duration>,
-    setup: Setup,
+    pub(super) setup: Setup,
 }
 
 impl Settings {
@@ -67,19 +71,22 @@ impl Settings {
             let message = format!("`{path}` leaves the clean copy");
             return Err(spec.config.fault("report", message));
         }
-        let usual = Protect::default();
+        let argv = command::program(spec, written.command)?;
+        // The tests are often what is asked for.
+        let usual = Protect::runners();
+        let setup = Setup {
+            env: written.env,
+            case_files: CaseFiles::read(spec, folder, &written.files, &argv)?,
+            working_dir: command::working_dir(spec, written.working_dir)?,
+            protect: Protect::read(&spec.config, written.protect.as_deref(), usual)?,
+            ..Setup::default()
+        };
         Ok(Settings {
-            argv: command::program(spec, written.command)?,
+            setup: setup.of_command(&argv),
+            argv,
             report,
             min: written.min,
             timeout: command::timeout(written.timeout_ms),
-            setup: Setup {
-                env: written.env,
-                case_dir: Some(folder.to_owned()),
-                working_dir: command::working_dir(spec, written.working_dir)?,
-                protect: Protect::read(&spec.config, written.protect.as_deref(), usual)?,
-                ..Setup::default()
-            },
         })
     }
 }
@@ -92,6 +99,7 @@ struct Measured {
     /// What it measured, or why nothing.
     coverage: Result<Coverage, String>,
     restored: Vec<String>,
+    tampered: Vec<String>,
 }
 
 /// No measurement is the work's doing when its command was ended, and when there is one without the work or with
@@ -195,12 +203,17 @@ async fn measure(
     let coverage = bounded(&report)
         .and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
     let restored = bench.restored.clone();
+    let tampered = match bench.is_of(&judging.change.tree) {
+        true => bench.tampered(&settings.argv, settings.timeout).await?,
+        false => Vec::new(),
+    };
     bench.close().await?;
     Ok(Measured {
         end,
         ended: end.in_words(&line, &ran.last_line),
         coverage,
         restored,
+        tampered,
     })
 }
 
@@ -222,5 +235,6 @@ fn finding(
             description: "what the command printed".to_owned(),
         }],
         restored: measured.restored.clone(),
+        tampered: measured.tampered.clone(),
     }
 }

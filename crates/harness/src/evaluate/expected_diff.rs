@@ -132,6 +132,7 @@ pub(super) async fn judge(
             description: "the similarity of each file".to_owned(),
         }],
         restored: Vec::new(),
+        tampered: Vec::new(),
     })
 }
 

@@ -35,6 +35,18 @@ struct Assertions {
     max_change_entropy: Option<f64>,
 }
 
+impl Assertions {
+    /// Whether one of them is about lines.
+    fn counts_lines(&self) -> bool {
+        let limits = [
+            self.max_lines_added,
+            self.max_lines_removed,
+            self.max_total_changes,
+        ];
+        limits.iter().any(Option::is_some)
+    }
+}
+
 impl Settings {
     /// Whether it can fail, rather than only measure.
     pub(super) fn decides(&self) -> bool {
@@ -52,7 +64,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Add up a change. Binary files count as files, and have no lines.
+    /// Add up a change. A file whose lines are not known counts as a file.
     pub(crate) fn of(files: &[FileChange]) -> Size {
         let added = files.iter().filter_map(|file| file.added).sum();
         let removed = files.iter().filter_map(|file| file.removed).sum();
@@ -110,8 +122,24 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
             (commit, &other_base)
         }
     };
+    let workspace = judging.workspace;
+    let from = match &settings.base_commit {
+        None => workspace.base_tree.clone(),
+        Some(commit) => workspace
+            .tree_of(commit)
+            .await
+            .map_err(|error| error.to_string())?,
+    };
+    let counted = workspace
+        .with_binary_lines(&from, &judging.change.tree, files)
+        .await;
+    let files = &counted.map_err(|error| format!("cannot count lines: {error}"))?;
     let size = Size::of(files);
-    let violations = violations(&settings.assertions, size);
+    let mut violations = violations(&settings.assertions, size);
+    let unknown = files.iter().find(|file| file.added.is_none());
+    if let Some(file) = unknown.filter(|_| settings.assertions.counts_lines()) {
+        violations.push(format!("{} is too large to count its lines", file.path));
+    }
     let mut metrics = metrics(size, files);
     metrics.insert("base_commit".to_owned(), json!(base));
     metrics.insert("current_commit".to_owned(), json!(judging.change.head));
@@ -150,6 +178,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
             description: "what the agent changed".to_owned(),
         }],
         restored: Vec::new(),
+        tampered: Vec::new(),
     })
 }
 

@@ -1,17 +1,21 @@
 //! Evaluators: the ways of judging what an agent did. Each gives a verdict; a verdict that
 //! could not be reached is an `error`, never a number.
 
+mod above;
 mod bench;
+mod case_files;
 mod command;
 mod content;
 mod control;
 mod coverage;
 mod expected_diff;
+mod fill;
 mod git_diff;
 mod judge;
 mod protect;
 pub mod reports;
 pub mod reward;
+mod seal;
 pub(crate) mod shell;
 mod slot;
 mod static_check;
@@ -20,8 +24,9 @@ mod trajectory;
 mod verifier;
 mod words;
 
+pub(crate) use above::place;
 pub(crate) use git_diff::Size;
-pub(crate) use protect::Protect;
+pub(crate) use protect::{Protect, globs};
 pub(crate) use verifier::{copy_without_ignored, make_executable};
 
 use std::{
@@ -30,6 +35,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use globset::GlobSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -147,7 +153,8 @@ pub struct Verdict {
     /// Files that it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// Protected files that the agent had changed. They were judged as the task has them.
+    /// Files of the agent that were judged as the task has them: changed ones were restored, new ones removed. A
+    /// manifest names the keys that came from the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<String>,
     /// Why no verdict was reached.
@@ -339,8 +346,29 @@ struct Finding {
     metrics: Map<String, Value>,
     assertions: Option<Map<String, Value>>,
     artifacts: Vec<Artifact>,
-    /// Protected files that the agent had changed.
+    /// Files of the agent that were replaced or removed.
     restored: Vec<String>,
+    /// Protected files that the work changed while it was judged.
+    tampered: Vec<String>,
+}
+
+impl Finding {
+    /// The verdict on work that changes what judges it, whatever else was found.
+    fn held_against_tampering(mut self) -> Finding {
+        if self.tampered.is_empty() {
+            return self;
+        }
+        self.status = VerdictStatus::Failed;
+        self.score = Some(0.0);
+        let files = self.tampered.join(", ");
+        self.message = format!(
+            "tampered: {files} changed while the work was judged; {}",
+            self.message
+        );
+        self.metrics
+            .insert("tampered".to_owned(), self.tampered.clone().into());
+        self
+    }
 }
 
 impl Evaluator {
@@ -426,13 +454,61 @@ impl Evaluator {
 
     /// The image that it judges in, when it has one of its own.
     pub(crate) fn image(&self) -> Option<&str> {
-        let setup = match &self.kind {
-            Kind::Command(settings) => &settings.setup,
-            Kind::StaticCheck(settings) => &settings.setup,
-            Kind::Tests(settings) => &settings.setup,
-            _ => return None,
+        self.setup()?.image.as_deref()
+    }
+
+    /// How its clean copies are made, when it makes some.
+    fn setup(&self) -> Option<&bench::Setup> {
+        match &self.kind {
+            Kind::Command(settings) => Some(&settings.setup),
+            Kind::StaticCheck(settings) => Some(&settings.setup),
+            Kind::Tests(settings) => Some(&settings.setup),
+            Kind::Coverage(settings) => Some(&settings.setup),
+            _ => None,
+        }
+    }
+
+    /// The same for a task that names its `solution_paths`.
+    pub(crate) fn confined_to(mut self, solution: Option<&GlobSet>) -> Evaluator {
+        let setup = match &mut self.kind {
+            Kind::Command(settings) => &mut settings.setup,
+            Kind::StaticCheck(settings) => &mut settings.setup,
+            Kind::Tests(settings) if settings.judges_own_tests() => return self,
+            Kind::Tests(settings) => &mut settings.setup,
+            Kind::Coverage(settings) => &mut settings.setup,
+            _ => return self,
         };
-        setup.image.as_deref()
+        setup.protect = std::mem::take(&mut setup.protect).confined_to(solution);
+        self
+    }
+
+    /// What the author of the task should say: whose the files are that a command runs.
+    pub fn questions(&self) -> Vec<String> {
+        let files = self
+            .setup()
+            .map(bench::Setup::unanswered)
+            .unwrap_or_default();
+        let question = |file: &str| {
+            format!(
+                "`{}` runs {file}, which the agent can change: add `protect: [{file}]` if it is the task's, or `protect: [\"!{file}\"]` if it is the agent's work",
+                self.name
+            )
+        };
+        files.into_iter().map(question).collect()
+    }
+
+    /// The files of these questions that the agent changed.
+    fn unprotected(&self, change: &Change) -> Vec<String> {
+        let files = self
+            .setup()
+            .map(bench::Setup::unanswered)
+            .unwrap_or_default();
+        let is_changed = |file: &&str| change.files.iter().any(|it| it.path == *file);
+        files
+            .into_iter()
+            .filter(is_changed)
+            .map(str::to_owned)
+            .collect()
     }
 
     /// The tests of a Harbor task, when that is what this is.
@@ -472,9 +548,15 @@ impl Evaluator {
             Kind::Judge(settings) => judge::judge(settings, judging, &place).await,
         };
         let mut verdict = match found {
-            Ok(finding) => self.verdict(finding),
+            Ok(finding) => self.verdict(finding.held_against_tampering()),
             Err(message) => self.broken(&message),
         };
+        let unprotected = self.unprotected(judging.change);
+        if !unprotected.is_empty() {
+            verdict
+                .metrics
+                .insert("unprotected".to_owned(), unprotected.into());
+        }
         verdict.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         verdict
     }
@@ -515,6 +597,7 @@ impl Evaluator {
             assertions: None,
             artifacts: Vec::new(),
             restored: Vec::new(),
+            tampered: Vec::new(),
         });
         verdict.error = (status == VerdictStatus::Error).then(|| VerdictError {
             message: message.to_owned(),

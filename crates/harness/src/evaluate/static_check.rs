@@ -11,6 +11,7 @@ use serde_json::{Map, json};
 use super::{
     Artifact, Finding as Found, Judging, Place, VerdictStatus,
     bench::{Bench, Setup},
+    case_files::CaseFiles,
     command,
     control::End,
     protect::Protect,
@@ -39,8 +40,11 @@ struct Written {
     /// How many new findings are still good. Default 0.
     #[serde(default)]
     max_new: usize,
-    /// Files that are as the task has them; settings of linters when left out.
+    /// Files that are the task's besides the settings of linters: patterns, as for `command`.
     protect: Option<Vec<String>>,
+    /// Files beside the test case that the command may see, as for `command`.
+    #[serde(default)]
+    files: Vec<String>,
     /// More environment.
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -74,8 +78,17 @@ impl Settings {
         let written: Written = spec.config.read()?;
         let usual = Protect::linters();
         let protect = Protect::read(&spec.config, written.protect.as_deref(), usual)?;
+        let argv = command::program(spec, written.command)?;
+        let setup = Setup {
+            env: written.env,
+            case_files: CaseFiles::read(spec, folder, &written.files, &argv)?,
+            working_dir: command::working_dir(spec, written.working_dir)?,
+            protect,
+            ..Setup::default()
+        };
         Ok(Settings {
-            argv: command::program(spec, written.command)?,
+            setup: setup.of_command(&argv),
+            argv,
             level: match written.level.unwrap_or(Level::Warning) {
                 Level::Note => Severity::Note,
                 Level::Warning => Severity::Warning,
@@ -83,27 +96,22 @@ impl Settings {
             },
             max_new: written.max_new,
             timeout: command::timeout(written.timeout_ms),
-            setup: Setup {
-                env: written.env,
-                case_dir: Some(folder.to_owned()),
-                working_dir: command::working_dir(spec, written.working_dir)?,
-                protect,
-                ..Setup::default()
-            },
         })
     }
 
     /// A line for the shell of a repo's task.
     pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+        let argv = shell::line(line);
+        let setup = Setup {
+            protect: Protect::linters(),
+            ..Setup::default()
+        };
         Settings {
-            argv: shell::line(line),
+            setup: setup.of_command(&argv),
+            argv,
             level: Severity::Warning,
             max_new: 0,
             timeout: Some(timeout),
-            setup: Setup {
-                protect: Protect::linters(),
-                ..Setup::default()
-            },
         }
     }
 }
@@ -116,6 +124,7 @@ struct Said {
     /// When it wrote a report that could be read.
     findings: Option<Findings>,
     restored: Vec<String>,
+    tampered: Vec<String>,
 }
 
 pub(super) async fn judge(
@@ -204,6 +213,7 @@ fn found(place: &Place, said: &Said, status: VerdictStatus, message: String) -> 
             description: "what the command printed".to_owned(),
         }],
         restored: said.restored.clone(),
+        tampered: said.tampered.clone(),
     }
 }
 
@@ -222,6 +232,7 @@ async fn ask(
             message: unbuilt.message,
             findings: None,
             restored,
+            tampered: Vec::new(),
         });
     }
     let logs = bench.logs.clone();
@@ -241,11 +252,13 @@ async fn ask(
         Err(error) if report.exists() => return Err(error.to_string()),
         Err(_) => None,
     };
+    let tampered = bench.tampered(&settings.argv, settings.timeout).await?;
     bench.close().await?;
     Ok(Said {
         end,
         message: end.in_words(&line, &ran.last_line),
         findings,
         restored,
+        tampered,
     })
 }

@@ -123,6 +123,7 @@ pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Findin
         assertions: None,
         artifacts: Vec::new(),
         restored: Vec::new(),
+        tampered: Vec::new(),
     })
 }
 

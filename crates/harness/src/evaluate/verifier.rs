@@ -206,5 +206,6 @@ fn conclude(
             description: "what test.sh printed".to_owned(),
         }],
         restored: Vec::new(),
+        tampered: Vec::new(),
     })
 }

@@ -19,6 +19,7 @@ mod retry;
 mod search;
 mod shell;
 mod text;
+mod writes;
 
 pub(crate) use birth::birth;
 pub(crate) use memory::oom_kills;
@@ -35,3 +36,4 @@ pub(crate) use text::{
     HOME_FOLDERS, canonical, is_rooted, null_device, own_environment, path_of_file_url, slashed,
     slashed_below, text_of_file,
 };
+pub(crate) use writes::{WriteWatch, Writes};

@@ -8,7 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::{Court, Definitions, Done, NotJudged, Rescore, Rescored, Standing, Tasks, Which};
 use crate::{
     area::Area,
-    evaluate::{About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
+    evaluate::{self, About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
     outcome::Outcome,
     sandbox::{Room, RoomSpec, Sandbox, docker::EngineError},
     score::Score,
@@ -127,7 +127,7 @@ impl Rescore<'_> {
         task: &Task,
         court: &Court<'_>,
     ) -> Result<Vec<Verdict>, String> {
-        let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
+        let area = evaluate::place(self.host)?;
         let sandbox = match (&record.sandbox, &court.docker) {
             (SandboxRecord::Docker(_), Some(docker)) => docker,
             _ => &Sandbox::Local,

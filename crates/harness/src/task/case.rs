@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
+use globset::GlobSet;
 
 use super::{Asks, Checkout, Files, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
-    config::{self, ConfigError, EvaluatorSpec, Fault, ResolvedCase, Settings, Source},
-    evaluate::Evaluator,
+    config::{self, ConfigError, EvaluatorSpec, Fault, Node, ResolvedCase, Settings, Source},
+    evaluate::{self, Evaluator},
 };
 
 /// Read a test case and check all of it but its agent.
@@ -31,7 +32,25 @@ pub fn evaluators(
     case: &ResolvedCase,
     faults: &mut Vec<Fault>,
 ) -> Result<Arc<[Evaluator]>, ConfigError> {
-    configure(&case.evaluators, &case.folder, &case.source, faults)
+    let evaluators = configure(&case.evaluators, &case.folder, &case.source, faults)?;
+    let solution = case.solution_paths.as_ref();
+    let confined = evaluators.iter().map(|it| it.clone().confined_to(solution));
+    Ok(confined.collect())
+}
+
+/// The patterns of `solution_paths`.
+pub(crate) fn solution_paths(
+    node: &Node,
+    written: Option<&[String]>,
+) -> Result<Option<GlobSet>, Fault> {
+    match written {
+        None => Ok(None),
+        Some([]) => Err(node.fault(
+            "solution_paths",
+            "`solution_paths` is empty: name the files that the agent may change",
+        )),
+        Some(patterns) => evaluate::globs(node, "solution_paths", patterns).map(Some),
+    }
 }
 
 /// The evaluators of a file; faults that stand in it are collected.

@@ -104,9 +104,11 @@ pub(crate) struct RepoEntry {
     install_cmd: Option<String>,
     /// Judges the work: the results of a known runner, test by test, else the exit code, of which 0 is passed.
     test_cmd: String,
-    /// Files that are as the task has them when `test_cmd` runs: patterns. Tests and what decides about
-    /// them when left out.
+    /// Files that are the task's when commands judge, besides tests and the settings of runners: patterns. One that
+    /// begins with `!` names files that are the agent's; an empty list leaves everything to the agent.
     protect: Option<Vec<String>>,
+    /// All source files that are not tests: patterns. Nothing else comes from the agent.
+    solution_paths: Option<Vec<String>>,
     /// Builds the work; run before the tests.
     build_cmd: Option<String>,
     /// Finds fault with the code; only what it does not find before the work counts.
@@ -201,12 +203,21 @@ pub(crate) fn read(entry: &Node, suite: &Surroundings<'_>) -> Result<Task, Vec<F
     let repo = Repo::parse(&written.repo, suite.folder).map_err(|problem| {
         faults.push(entry.fault("repo", format!("`repo` cannot be used: {problem}")));
     });
-    let protect = Protect::read(entry, written.protect.as_deref(), Protect::tests());
+    let usual = match written.greenfield {
+        Some(true) => Protect::tests().of_new_project(),
+        _ => Protect::tests(),
+    };
+    let protect = Protect::read(entry, written.protect.as_deref(), usual);
     let protect = protect.map_err(|fault| faults.push(fault));
+    let solution = super::case::solution_paths(entry, written.solution_paths.as_deref());
+    let solution = solution.map_err(|fault| faults.push(fault));
     let limit = limit(&written, entry, suite).map_err(|fault| faults.push(fault));
-    match (repo, rubric, protect, limit) {
-        (Ok(repo), Ok(rubric), Ok(protect), Ok(limit)) if faults.is_empty() => {
-            let mut evaluators = evaluators(&written, protect, suite);
+    match (repo, rubric, protect, solution, limit) {
+        (Ok(repo), Ok(rubric), Ok(protect), Ok(solution), Ok(limit)) if faults.is_empty() => {
+            let evaluators = evaluators(&written, protect, suite).into_iter();
+            let mut evaluators: Vec<Evaluator> = evaluators
+                .map(|it| it.confined_to(solution.as_ref()))
+                .collect();
             evaluators.extend(rubric);
             let mut task = task(written, repo, limit, suite);
             task.evaluators = evaluators.into();

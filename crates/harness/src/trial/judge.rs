@@ -2,8 +2,7 @@
 
 use super::{Ran, Trial, chain};
 use crate::{
-    area::Area,
-    evaluate::{About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
+    evaluate::{self, About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
     event::{Phase, RunEvent},
     outcome::Outcome,
     session::LogError,
@@ -38,7 +37,7 @@ impl Trial<'_> {
         let area = self
             .change
             .is_some()
-            .then(|| Area::create(&self.context.host.temp));
+            .then(|| evaluate::place(self.context.host));
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
             let verdict = match (&self.workspace, &self.change, &area) {
                 _ if outcome.is_infrastructure() => {
@@ -71,9 +70,7 @@ impl Trial<'_> {
                     };
                     evaluator.judge(&judging, number + 1).await
                 }
-                (_, _, Some(Err(error))) => {
-                    evaluator.broken(&format!("there is no place to judge in: {error}"))
-                }
+                (_, _, Some(Err(error))) => evaluator.broken(error),
                 _ => evaluator.skipped("not judged: the agent's change is not known"),
             };
             (self.context.listener)(&RunEvent::Judged(&verdict));

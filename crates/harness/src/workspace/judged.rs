@@ -16,6 +16,8 @@ impl Workspace {
     ) -> Result<Change, WorkspaceError> {
         if let Some(patch) = install {
             self.base_tree = self.patched(&self.base_tree, patch).await?;
+            self.git.run(["read-tree", &self.base_tree]).await?;
+            self.fix_attributes().await?;
         }
         let tree = self.patched(&self.base_tree, agent).await?;
         self.git.run(["read-tree", "-u", "--reset", &tree]).await?;
@@ -65,12 +67,11 @@ impl Workspace {
         self.git.dir().join(name)
     }
 
-    /// The tree with what is protected as it is in the base, and what the agent had changed of it.
-    pub async fn guarded(
-        &self,
-        tree: &str,
-        is_protected: &(dyn Fn(&str, Origin) -> bool + Send + Sync),
-    ) -> Result<(String, Vec<String>), WorkspaceError> {
+    /// The files in which a tree differs from the base.
+    pub async fn changed_files(&self, tree: &str) -> Result<Vec<ChangedFile>, WorkspaceError> {
+        if tree == self.base_tree {
+            return Ok(Vec::new());
+        }
         let raw = [
             "diff-tree",
             "-r",
@@ -81,35 +82,81 @@ impl Workspace {
         ];
         let raw = self.git.run(raw).await?;
         let mut fields = raw.split(|byte| *byte == 0);
-        let mut touched = Vec::new();
-        let mut input = Vec::new();
+        let mut changed = Vec::new();
         while let (Some(about), Some(path)) = (fields.next(), fields.next()) {
             let about = String::from_utf8_lossy(about);
-            let mut words = about.trim_start_matches(':').split(' ');
-            let (Some(mode), Some(_), Some(blob)) = (words.next(), words.next(), words.next())
-            else {
+            let words: Vec<&str> = about.trim_start_matches(':').split(' ').collect();
+            let [mode, new_mode, blob, new_blob, ..] = words.as_slice() else {
                 continue;
             };
-            let origin = match mode {
-                "000000" => Origin::Agent,
-                _ => Origin::Base,
-            };
-            let name = String::from_utf8_lossy(path);
-            if !is_protected(&name, origin) {
-                continue;
-            }
-            let mode = match origin {
-                Origin::Base => mode,
-                // Told so, `update-index` takes the file out.
-                Origin::Agent => "0",
-            };
-            input.extend_from_slice(format!("{mode} {blob}\t").as_bytes());
-            input.extend_from_slice(path);
-            input.push(0);
-            touched.push(name.into_owned());
+            changed.push(ChangedFile {
+                path: String::from_utf8_lossy(path).into_owned(),
+                name: path.to_vec(),
+                origin: match *mode {
+                    "000000" => Origin::Agent,
+                    _ => Origin::Base,
+                },
+                base: Entry::new(mode, blob),
+                work: Entry::new(new_mode, new_blob),
+            });
         }
-        if touched.is_empty() {
-            return Ok((tree.to_owned(), touched));
+        Ok(changed)
+    }
+
+    /// Which of these paths are files or folders of a tree.
+    pub async fn existing(
+        &self,
+        tree: &str,
+        paths: &[String],
+    ) -> Result<Vec<String>, WorkspaceError> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list = ["ls-tree", "-z", "--full-tree", "--name-only", tree, "--"];
+        let list = list.into_iter().chain(paths.iter().map(String::as_str));
+        let names = self.git.run(list).await?;
+        let names = String::from_utf8_lossy(&names);
+        Ok(names.split_terminator('\0').map(str::to_owned).collect())
+    }
+
+    /// The content of a file.
+    pub async fn blob(&self, entry: &Entry) -> Result<Vec<u8>, WorkspaceError> {
+        Ok(self.git.run(["cat-file", "blob", &entry.blob]).await?)
+    }
+
+    /// The same entry with other content.
+    pub async fn with_content(
+        &self,
+        entry: &Entry,
+        content: Vec<u8>,
+    ) -> Result<Entry, WorkspaceError> {
+        let write = ["hash-object", "-w", "--no-filters", "--stdin"];
+        let blob = self.git.run_with_input(write, content).await?;
+        Ok(Entry {
+            mode: entry.mode.clone(),
+            blob: String::from_utf8_lossy(&blob).trim().to_owned(),
+        })
+    }
+
+    /// A tree with other entries in the place of these files; `None` removes one.
+    pub async fn with_entries(
+        &self,
+        tree: &str,
+        entries: &[(Vec<u8>, Option<Entry>)],
+    ) -> Result<String, WorkspaceError> {
+        if entries.is_empty() {
+            return Ok(tree.to_owned());
+        }
+        let mut input = Vec::new();
+        for (name, entry) in entries {
+            let about = match entry {
+                Some(entry) => format!("{} {}\t", entry.mode, entry.blob),
+                // With the mode 0 `update-index` removes the file.
+                None => format!("0 {}\t", "0".repeat(40)),
+            };
+            input.extend_from_slice(about.as_bytes());
+            input.extend_from_slice(name);
+            input.push(0);
         }
         let index = self.fresh_index();
         let git = self
@@ -120,8 +167,59 @@ impl Workspace {
         // A link in the place of a folder of tests gives way.
         let update = ["update-index", "-z", "--replace", "--index-info"];
         git.run_with_input(update, input).await?;
-        let guarded = git.line(["write-tree"]).await?;
+        let made = git.line(["write-tree"]).await?;
         fs::remove_file(&index)?;
-        Ok((guarded, touched))
+        Ok(made)
+    }
+}
+
+/// A file of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    mode: String,
+    blob: String,
+}
+
+impl Entry {
+    /// `None` for a file that is not there.
+    fn new(mode: &str, blob: &str) -> Option<Entry> {
+        (mode != "000000").then(|| Entry {
+            mode: mode.to_owned(),
+            blob: blob.to_owned(),
+        })
+    }
+
+    /// Whether it is a regular file, and not a link or a submodule.
+    pub fn is_file(&self) -> bool {
+        self.mode.starts_with("100")
+    }
+}
+
+/// A file that differs from the base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// Its path, as text.
+    pub path: String,
+    /// Its path, as git has it.
+    pub name: Vec<u8>,
+    /// Whether the base has it.
+    pub origin: Origin,
+    /// The base's version.
+    pub base: Option<Entry>,
+    /// The version of the work; `None` when it was removed.
+    pub work: Option<Entry>,
+}
+
+#[cfg(test)]
+impl ChangedFile {
+    /// A file that is only a path.
+    pub(crate) fn example(path: &str, origin: Origin) -> ChangedFile {
+        ChangedFile {
+            path: path.to_owned(),
+            name: path.as_bytes().to_vec(),
+            origin,
+            base: None,
+            work: None,
+        }
     }
 }

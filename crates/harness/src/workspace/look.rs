@@ -3,8 +3,11 @@
 use camino::Utf8Path;
 use fs_err as fs;
 
-use super::{Workspace, WorkspaceError};
+use super::{FileChange, Workspace, WorkspaceError};
 use crate::tree;
+
+/// Binary files up to this size have their lines counted.
+const MAX_COUNTED: u64 = 16 << 20;
 
 impl Workspace {
     /// The difference between two trees as text, for eyes: what is binary is only named.
@@ -18,6 +21,47 @@ impl Workspace {
             other,
         ];
         Ok(self.git.run(diff).await?)
+    }
+
+    /// A change with the lines of binary files, counted as if they were text: one zero byte makes a file binary, and
+    /// would hide all of its lines. Those of very large files stay unknown.
+    pub async fn with_binary_lines(
+        &self,
+        one: &str,
+        other: &str,
+        files: &[FileChange],
+    ) -> Result<Vec<FileChange>, WorkspaceError> {
+        let mut counted = files.to_vec();
+        let is_binary = |file: &&mut FileChange| file.added.is_none();
+        for file in counted.iter_mut().filter(is_binary) {
+            let sizes = [
+                self.size_of(one, &file.path).await,
+                self.size_of(other, &file.path).await,
+            ];
+            if sizes.iter().any(|size| *size > MAX_COUNTED) {
+                continue;
+            }
+            let path = format!(":(literal){}", file.path);
+            let diff = [
+                "diff",
+                "--text",
+                "--unified=0",
+                "--no-renames",
+                "--no-color",
+            ];
+            let plain = ["--no-ext-diff", "--no-textconv", one, other, "--", &path];
+            let text = self.git.run(diff.into_iter().chain(plain)).await?;
+            let (added, removed) = lines_of(&text);
+            (file.added, file.removed) = (Some(added), Some(removed));
+        }
+        Ok(counted)
+    }
+
+    /// The bytes of a file of a tree; 0 when there is none.
+    async fn size_of(&self, tree: &str, path: &str) -> u64 {
+        let object = format!("{tree}:{path}");
+        let size = self.git.line(["cat-file", "-s", &object]).await;
+        size.ok().and_then(|size| size.parse().ok()).unwrap_or(0)
     }
 
     /// A file of a tree; `None` when there is none of this name.
@@ -47,5 +91,35 @@ impl Workspace {
         let own = folder.join(".git");
         let keep = |path: &std::path::Path| path != own.as_std_path();
         tree::copy_where(folder.as_std_path(), self.path.as_std_path(), &keep)
+    }
+}
+
+/// The lines that a diff without context adds and removes, by its hunks: `@@ -1,2 +3 @@`.
+fn lines_of(diff: &[u8]) -> (u64, u64) {
+    let headers = diff.split(|byte| *byte == b'\n');
+    let headers = headers.filter_map(|line| line.strip_prefix(b"@@ "));
+    let count = |range: &str| match range.split_once(',') {
+        Some((_, count)) => count.parse().unwrap_or(0),
+        None => 1,
+    };
+    let mut total = (0, 0);
+    for header in headers {
+        let header = String::from_utf8_lossy(header);
+        let mut ranges = header.split(' ');
+        total.1 += ranges.next().map_or(0, count);
+        total.0 += ranges.next().map_or(0, count);
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_by_the_hunks() {
+        assert_eq!(lines_of(b""), (0, 0));
+        let diff = b"--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n-a\0\n-b\n+@@ -9,9 +9,9 @@\n@@ -5,0 +5,3 @@\n+1\n+2\n+3\n";
+        assert_eq!(lines_of(diff), (4, 2));
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::support::{command_case, run, with};
 
 /// A case whose agent is this line for the shell.
-fn case_of(line: &str, evaluators: &Value) -> Value {
+pub fn case_of(line: &str, evaluators: &Value) -> Value {
     let agent =
         json!({"agent": {"config": {"command": ["sh", "-ec", line]}}, "evaluators": evaluators});
     with(&command_case("sh"), &agent)
@@ -24,7 +24,7 @@ fn case_of(line: &str, evaluators: &Value) -> Value {
 
 /// Runs an agent that is this line for the shell, and gives the trial's record.
 #[track_caller]
-fn judged(context: &TestContext, line: &str, evaluators: &Value) -> Value {
+pub fn judged(context: &TestContext, line: &str, evaluators: &Value) -> Value {
     judged_case(context, line, evaluators, &json!({}))
 }
 
@@ -40,7 +40,7 @@ fn judged_case(context: &TestContext, line: &str, evaluators: &Value, more: &Val
 }
 
 /// The status and the score of a record.
-fn standing(record: &Value) -> (&str, Option<f64>) {
+pub fn standing(record: &Value) -> (&str, Option<f64>) {
     let status = record["status"].as_str().unwrap();
     (status, record["score"]["value"].as_f64())
 }

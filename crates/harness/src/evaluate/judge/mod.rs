@@ -90,6 +90,7 @@ pub(super) async fn judge(
         message: tally.message(),
         metrics,
         restored: Vec::new(),
+        tampered: Vec::new(),
         assertions: Some(criteria::asked(&settings.criteria)),
         artifacts: vec![Artifact {
             kind: "report".to_owned(),

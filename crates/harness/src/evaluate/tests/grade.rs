@@ -25,6 +25,8 @@ pub(super) struct Grade {
     duplicates: usize,
     /// The report says all is well, the command that it is not.
     contradiction: Option<i32>,
+    /// The exit code of a command that failed.
+    failing: Option<i32>,
     /// How often the tests were run again.
     reruns: u32,
     /// There should be so many tests, and those that are missing have no names.
@@ -102,6 +104,7 @@ impl Grade {
                     counts,
                     duplicates: report.duplicates().len(),
                     contradiction: failing.filter(|_| all_well),
+                    failing,
                     reruns: 0,
                     short_of: None,
                 }
@@ -116,6 +119,7 @@ impl Grade {
                     counts,
                     duplicates: 0,
                     contradiction: failing.filter(|_| all_well),
+                    failing,
                     reruns: 0,
                     short_of: None,
                 }
@@ -170,6 +174,10 @@ impl Grade {
             self.tests.extend(all.take(*count));
         }
         self.tests.sort_by(|one, other| one.name.cmp(&other.name));
+        // A command that fails has a reason that the task knows. Else its report cannot be believed.
+        if !self.tests.iter().any(|test| test.counts && !test.is_passed()) {
+            self.contradiction = self.contradiction.or(self.failing);
+        }
     }
 
     /// Count tests that are not expected by name because the untouched task does not load them.
@@ -312,7 +320,9 @@ impl Grade {
             "passed only when run again",
         );
         if let Some(code) = self.contradiction {
-            let message = format!("the report has no failure, but the exit code is {code}");
+            let message = format!(
+                "the report has no failure of the task's tests, but the exit code is {code}"
+            );
             remarks.push(message);
         }
         if let Some(before) = self.short_of {

@@ -21,10 +21,14 @@ use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     bench::Bench,
     control::{ControlTree, End},
-    reports::{ReportError, TestReport, TextSummary},
+    reports::{ReportError, Status, TestCase, TestReport, TextSummary},
     slot::Slot,
 };
-use crate::{sandbox::Room, store};
+use crate::{
+    platform::{WriteWatch, Writes},
+    sandbox::Room,
+    store,
+};
 
 /// A report larger than this is none.
 const MAX_BYTES: u64 = 64 << 20;
@@ -73,6 +77,7 @@ struct Attempt {
     /// The same in one line.
     ended: String,
     restored: Vec<String>,
+    tampered: Vec<String>,
 }
 
 pub(super) async fn judge(
@@ -272,6 +277,7 @@ impl Examiner<'_> {
             assertions: None,
             artifacts: vec![self.log()],
             restored: first.restored.clone(),
+            tampered: first.tampered.clone(),
         }
     }
 
@@ -300,6 +306,7 @@ impl Examiner<'_> {
                 end: unbuilt.end,
                 ended: unbuilt.message,
                 restored,
+                tampered: Vec::new(),
             });
         }
         // A report that came with the work is not one of this run.
@@ -309,12 +316,13 @@ impl Examiner<'_> {
                 .or_else(|_| fs_err::remove_file(file))
                 .ok();
         }
-        let argv = self.settings.argv(&bench.report_inside());
+        let argv = self.settings.argv_in(bench);
         let line = self.settings.line();
         let logs = bench.logs.clone();
-        let ran = bench
-            .step(&argv, self.settings.timeout, logs.clone())
-            .await?;
+        let watch = bench.watch_report();
+        let ran = bench.step(&argv, self.settings.timeout, logs.clone()).await;
+        let writes = watch.map(WriteWatch::stop).unwrap_or_default();
+        let ran = ran?;
         let end = End::of(&ran, &line)?;
         let ended = end.in_words(&line, &ran.last_line);
         let results = match end {
@@ -332,11 +340,19 @@ impl Examiner<'_> {
             }),
             other => other,
         };
+        let mut tampered = match bench.is_of(&self.judging.change.tree) {
+            true => bench.tampered(&argv, self.settings.timeout).await?,
+            false => Vec::new(),
+        };
+        if is_rewritten(&writes, self.settings.origin == Origin::Runner) {
+            tampered.push("the report".to_owned());
+        }
         Ok(Attempt {
             results,
             end,
             ended,
             restored,
+            tampered,
         })
     }
 
@@ -417,6 +433,7 @@ impl Examiner<'_> {
                 self.log(),
             ],
             restored: first.restored.clone(),
+            tampered: first.tampered.clone(),
         }
     }
 
@@ -439,6 +456,26 @@ fn traced(mut report: TestReport, sources: &Sources) -> Results {
         .map(|test| sources.origin(report.source, test))
         .collect();
     Results::Report(report, origins)
+}
+
+/// Whether a report was written again after its runner had closed it: known runners close it once, and no other
+/// command makes a failed test a passed one.
+fn is_rewritten(writes: &Writes, is_known_runner: bool) -> bool {
+    let Some((last, earlier)) = writes.versions.split_last() else {
+        return false;
+    };
+    if is_known_runner {
+        return writes.closes > 1;
+    }
+    let Ok(last) = TestReport::read(last) else {
+        return false;
+    };
+    let is_lost = |test: &TestCase| {
+        let now = last.status_of(&test.full_name());
+        test.status > Status::Passed && now == Some(Status::Passed)
+    };
+    let mut earlier = earlier.iter().filter_map(|it| TestReport::read(it).ok());
+    earlier.any(|report| report.tests.iter().any(is_lost))
 }
 
 /// The bytes of a regular file of a sensible size: the work may have put anything there.

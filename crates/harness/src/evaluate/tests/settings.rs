@@ -55,7 +55,7 @@ struct Written {
     threshold: Option<f64>,
     /// A folder beside the test case whose files are laid over the clean copy.
     hidden_tests: Option<String>,
-    /// Files that are as the task has them; tests and what decides about them when left out.
+    /// Files that are the task's besides tests and the settings of runners: patterns, as for `command`.
     protect: Option<Vec<String>>,
     /// Whether the tests may use the network. Default no; needs containers to hold.
     #[serde(default)]
@@ -91,7 +91,14 @@ impl Runner {
     fn words(self, report: &str) -> (Vec<String>, Vec<String>) {
         let (before, after): (Vec<&str>, Vec<&str>) = match self {
             Runner::Pytest => (
-                vec!["python3", "-m", "pytest", "-p", "no:cacheprovider"],
+                vec![
+                    "python3",
+                    "-m",
+                    "pytest",
+                    "-p",
+                    "no:cacheprovider",
+                    "--confcutdir=$PROCTOR_COPY",
+                ],
                 vec!["--junitxml", report],
             ),
             Runner::Jest => (
@@ -221,7 +228,6 @@ impl Settings {
         let usual = Protect::tests();
         let setup = Setup {
             env,
-            case_dir: None,
             working_dir: command::working_dir(spec, written.working_dir.clone())?,
             hidden: hidden(spec, folder, written.hidden_tests.as_deref())?,
             protect: Protect::read(config, written.protect.as_deref(), usual)?,
@@ -233,6 +239,7 @@ impl Settings {
             ..Setup::default()
         };
         let (what, origin) = what(spec, &written)?;
+        let setup = setup.of_command(&what.argv());
         Ok(Settings {
             what,
             origin,
@@ -249,8 +256,10 @@ impl Settings {
 
     /// A line for the shell of a repo's task.
     pub(in crate::evaluate) fn of_line(line: &str, timeout: Duration, unread: Unread) -> Settings {
+        let what = What::Command(shell::line(line));
+        let setup = Setup::default().of_command(&what.argv());
         Settings {
-            what: What::Command(shell::line(line)),
+            what,
             origin: Origin::Any,
             wanted: Vec::new(),
             weights: Vec::new(),
@@ -259,8 +268,13 @@ impl Settings {
             threshold: 1.0,
             timeout: Some(timeout),
             unread,
-            setup: Setup::default(),
+            setup,
         }
+    }
+
+    /// Whether the tests are part of the work.
+    pub(in crate::evaluate) fn judges_own_tests(&self) -> bool {
+        self.unread == Unread::ExitCodeOfOwnTests
     }
 
     /// What is run, for people.
@@ -268,16 +282,61 @@ impl Settings {
         match &self.what {
             // What a shell is given is the line that was written.
             What::Command(argv) if argv.starts_with(&shell::line("")[..2]) => argv[2..].join(" "),
-            What::Command(_) | What::Runner(..) => self.argv("$PROCTOR_REPORT").join(" "),
+            What::Command(_) | What::Runner(..) => self.argv().join(" "),
         }
     }
 
-    /// What is run, with the report's file as it is seen there.
-    pub(super) fn argv(&self, report: &str) -> Vec<String> {
-        match &self.what {
+    /// What is run.
+    pub(super) fn argv(&self) -> Vec<String> {
+        self.what.argv()
+    }
+
+    /// What is run in a copy. Where the task has no settings of pytest, no others are looked for: pytest would go on
+    /// in the folders above the copy.
+    pub(super) fn argv_in(&self, bench: &Bench<'_>) -> Vec<String> {
+        let mut argv = self.argv();
+        let is_pytest = matches!(self.what, What::Runner(Runner::Pytest, _));
+        if is_pytest && !cfg!(windows) && !has_pytest_settings(bench) {
+            let own = ["-c", "/dev/null", "--rootdir=."].map(str::to_owned);
+            argv.splice(PYTEST_WORDS..PYTEST_WORDS, own);
+        }
+        argv
+    }
+}
+
+/// How many words of the command line start pytest.
+const PYTEST_WORDS: usize = 3;
+
+/// Whether the copy has settings of pytest, or a `setup.py` by which it finds its root.
+fn has_pytest_settings(bench: &Bench<'_>) -> bool {
+    let own = [
+        "pytest.ini",
+        ".pytest.ini",
+        "pytest.toml",
+        ".pytest.toml",
+        "setup.py",
+    ];
+    let shared = ["pyproject.toml", "tox.ini", "setup.cfg"];
+    let folder = bench.working_dir();
+    let folders = folder
+        .ancestors()
+        .take_while(|it| it.starts_with(&bench.copy));
+    let mut folders = folders.map(Utf8Path::to_owned);
+    folders.any(|folder| {
+        let says = |name: &&str| {
+            let text = fs_err::read(folder.join(name)).unwrap_or_default();
+            memchr::memmem::find(&text, b"pytest").is_some()
+        };
+        own.iter().any(|name| folder.join(name).exists()) || shared.iter().any(|name| says(&name))
+    })
+}
+
+impl What {
+    fn argv(&self) -> Vec<String> {
+        match self {
             What::Command(argv) => argv.clone(),
             What::Runner(runner, args) => {
-                let (mut words, after) = runner.words(report);
+                let (mut words, after) = runner.words("$PROCTOR_REPORT");
                 words.extend(args.iter().cloned());
                 words.extend(after);
                 words

@@ -16,7 +16,7 @@ use crate::{
         bench::{Bench, Hidden, Setup},
         reports::{Format, TestCase},
     },
-    workspace::{Origin as FileOrigin, WorkspaceError},
+    workspace::WorkspaceError,
 };
 
 /// Larger files hold data, not tests.
@@ -77,7 +77,7 @@ impl Sources {
         let is_brought = |path: &String| !hidden.contains(path) && !restored.contains(path);
         let brought: BTreeSet<String> = changed.into_iter().filter(is_brought).collect();
         let is_own =
-            |path: &&String| !brought.contains(*path) && setup.protect.has(path, FileOrigin::Base);
+            |path: &&String| !brought.contains(*path) && setup.protect.is_sealed(path);
         let mut sources = Sources::default();
         let mut left = MAX_BYTES;
         for path in base.iter().filter(is_own).chain(&hidden).chain(&brought) {

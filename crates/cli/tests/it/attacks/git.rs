@@ -1,0 +1,177 @@
+//! Git goes by the attributes and settings of the task, not by those of the work.
+
+use serde_json::json;
+
+use super::{Fails, Passes, check};
+use crate::{
+    judging::{case_of, judged, standing},
+    support::{context, with, write_case},
+};
+
+#[test]
+fn attributes_of_the_work_neither_garble_hidden_tests_nor_hide_lines() {
+    let context = context();
+    let files = [
+        ("answer.txt", "0\n"),
+        ("old.txt", "a\nb\n"),
+        (".gitattributes", "*.win text eol=crlf\n"),
+    ];
+    context.repo().commit("base", &files);
+    let hidden = context.root().join("hidden");
+    fs_err::create_dir(&hidden).unwrap();
+    let tests =
+        json!([{"name": "command", "config": {"command": "sh check.sh", "protect": ["check.sh"]}}]);
+    fs_err::write(hidden.join("unused"), "").unwrap();
+    let repo = context.repo();
+    repo.commit("check", &[("check.sh", "grep -qx 42 answer.txt\n")]);
+    let encode = "echo '*.sh working-tree-encoding=UTF-7' > .gitattributes";
+    let good = "echo 42 > answer.txt";
+    check(
+        &context,
+        &tests,
+        &[
+            ("an encoding that garbles the test", encode, Fails),
+            (
+                "the same in a folder of its own",
+                "echo '[attr]binary text\n* -text ident filter=x' > .gitattributes",
+                Fails,
+            ),
+            (
+                "the same beside good work",
+                &format!("{encode}; {good}"),
+                Passes,
+            ),
+        ],
+    );
+    let limits = json!([{"name": "git-diff", "config": {"assertions": {"max_lines_added": 10}}}]);
+    let many = "seq 100 > new.txt";
+    check(
+        &context,
+        &limits,
+        &[
+            ("many lines", many, Fails),
+            (
+                "lines that are not shown",
+                &format!("echo '* -diff' > .gitattributes; {many}"),
+                Fails,
+            ),
+            (
+                "the same as binary",
+                &format!("echo '* binary' > .gitattributes; {many}"),
+                Fails,
+            ),
+            (
+                "the same in info/attributes",
+                &format!("echo '* -diff' > .git/info/attributes; {many}"),
+                Fails,
+            ),
+            (
+                "a zero byte among them",
+                "{ seq 100; printf '\\000\\n'; } > new.txt",
+                Fails,
+            ),
+            ("few lines", "seq 5 > new.txt", Passes),
+            (
+                "a small binary file",
+                "printf '\\000\\001\\n' > new.bin",
+                Passes,
+            ),
+        ],
+    );
+    // The base's own attributes hold: line ends of the work are as the task wants them in the copy.
+    let ends =
+        json!([{"name": "command", "config": {"command": "test \"$(wc -c < new.win)\" = 3"}}]);
+    check(
+        &context,
+        &ends,
+        &[(
+            "a file with the task's line ends",
+            "printf 'a\\n' > new.win",
+            Passes,
+        )],
+    );
+}
+
+#[test]
+fn a_diff_that_hides_lines_is_not_nearer_to_the_reference() {
+    let context = context();
+    let repo = context.repo();
+    repo.commit("base", &[("a.txt", "a\n")]);
+    repo.git(["checkout", "--quiet", "-b", "solution"]);
+    repo.commit("solution", &[("a.txt", "b\n"), ("b.txt", "1\n2\n3\n")]);
+    repo.git(["checkout", "--quiet", "-"]);
+    let evaluators = json!([{"name": "expected-diff"}]);
+    let score = |line: &str| {
+        let reference = json!({"expected_source": "branch", "expected": "solution"});
+        let path = write_case(&context, &with(&case_of(line, &evaluators), &reference));
+        for earlier in context.run_dirs() {
+            fs_err::remove_dir_all(earlier).unwrap();
+        }
+        context.proctor(["run", "-c", path.as_str()]).run();
+        standing(&context.record()).1.unwrap()
+    };
+    let work = "echo b > a.txt; seq 200 > c.txt";
+    let plain = score(work);
+    assert!(plain < 0.2, "{plain}");
+    for hiding in [
+        "echo '* -diff' > .gitattributes",
+        "echo 'c.txt binary' > .gitattributes",
+        "printf '\\000\\n' >> c.txt",
+    ] {
+        let hidden = score(&format!("{work}; {hiding}"));
+        assert!(hidden <= plain + 0.01, "{hiding}: {hidden} > {plain}");
+    }
+}
+
+/// On this machine an agent can find our repository. Its settings are not obeyed, and its files are not believed.
+#[test]
+fn settings_of_our_repository_are_not_the_agents() {
+    let context = context();
+    context.repo().commit(
+        "base",
+        &[
+            ("answer.txt", "0\n"),
+            ("check.sh", "grep -qx 42 answer.txt\n"),
+        ],
+    );
+    let evaluators =
+        json!([{"name": "command", "config": {"command": "sh check.sh", "protect": ["check.sh"]}}]);
+    let mark = context.root().join("mark");
+    let find = format!(
+        "ours=$(find {} -type d -name baseline.git | head -1); test -n \"$ours\"; ",
+        context.root()
+    );
+    let settings = format!(
+        "{find}printf '[core]\\n\\tfsmonitor = \"touch {mark}; false\"\\n[filter \"x\"]\\n\\tclean = touch {mark}\\n\\tsmudge = touch {mark}\\n\\trequired\\n[diff]\\n\\texternal = touch {mark}\\n' >> $ours/config; echo '* filter=x' > $ours/info/attributes; echo 'check.sh' > $ours/info/exclude; "
+    );
+    let record = judged(
+        &context,
+        &format!("{settings}echo exit 0 > check.sh"),
+        &evaluators,
+    );
+    assert_eq!(standing(&record), ("failed", Some(0.0)), "{record:#}");
+    assert!(!mark.exists(), "a command of the agent ran in our git");
+    let record = judged(
+        &context,
+        &format!("{settings}echo 42 > answer.txt"),
+        &evaluators,
+    );
+    assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
+    // An index that calls every change unchanged.
+    let hides = format!(
+        "{find}GIT_DIR=$ours git update-index --assume-unchanged answer.txt; echo 42 > answer.txt"
+    );
+    let record = judged(&context, &hides, &evaluators);
+    assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
+    // Objects cannot be made again: there is no verdict, and so no pass.
+    let object = format!(
+        "{find}objects=$(cat $ours/objects/info/alternates); for f in $objects/pack/*.pack $objects/*/*; do chmod u+w $f; touch $f; done; echo 42 > answer.txt"
+    );
+    let path = write_case(&context, &case_of(&object, &evaluators));
+    let output = context.proctor(["run", "-c", path.as_str()]).run();
+    assert!(
+        output.stdout.contains("was changed while the agent ran")
+            || output.stderr.contains("was changed while the agent ran"),
+        "{output}"
+    );
+}

@@ -1,0 +1,402 @@
+//! Manifests: the keys that decide how tests are found and run come from the task, all others from the work.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::toml_text::Toml;
+
+/// Keys of `package.json` and `composer.json` that are the task's.
+const JSON_KEYS: &[&str] = &[
+    "ava",
+    "babel",
+    "c8",
+    "commitlint",
+    "config",
+    "cypress",
+    "eslintConfig",
+    "eslintIgnore",
+    "jasmine",
+    "jest",
+    "karma",
+    "lint-staged",
+    "mocha",
+    "nyc",
+    "packageManager",
+    "playwright",
+    "prettier",
+    "stylelint",
+    "tap",
+    "vitest",
+    "wireit",
+    "xo",
+];
+
+/// Tables below `tool` in `pyproject.toml` that are the task's.
+const PYTHON_TOOLS: &[&str] = &[
+    "bandit", "black", "coverage", "flake8", "hatch", "isort", "mypy", "nox", "pdm", "poe",
+    "pylint", "pyright", "pytest", "ruff", "taskipy", "tox",
+];
+
+/// Places in `Cargo.toml` that are the task's.
+const CARGO_KEYS: &[&[&str]] = &[
+    &["test"],
+    &["lib", "test"],
+    &["lib", "doctest"],
+    &["lib", "harness"],
+    &["lints"],
+    &["package", "autotests"],
+    &["package", "metadata", "nextest"],
+    &["profile", "dev"],
+    &["profile", "test"],
+    &["workspace", "lints"],
+    &["workspace", "metadata"],
+];
+
+/// Sections of `setup.cfg` that are the task's, or the first parts of their names.
+const INI_SECTIONS: &[&str] = &[
+    "aliases",
+    "coverage",
+    "flake8",
+    "isort",
+    "mypy",
+    "pep8",
+    "pycodestyle",
+    "pylint",
+    "pytest",
+    "test",
+    "tool:pytest",
+    "tox",
+];
+
+/// The manifest of the work with the task's keys.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::evaluate) enum Merged {
+    /// The work has changed none of them.
+    Same,
+    /// The text to judge, and the keys that were replaced or taken out.
+    Changed(Vec<u8>, Vec<String>),
+    /// The work's file cannot be read.
+    Unreadable,
+}
+
+/// Whether a file is a manifest that is merged.
+pub(in crate::evaluate) fn is_manifest(path: &str) -> bool {
+    matches!(
+        name(path),
+        "package.json" | "composer.json" | "pyproject.toml" | "Cargo.toml" | "setup.cfg"
+    )
+}
+
+/// Merge the work's manifest with that of the task, which may have none.
+pub(super) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
+    let merged = match name(path) {
+        "package.json" | "composer.json" => json(task, work),
+        "pyproject.toml" => toml(task, work, &python_keys()),
+        "Cargo.toml" => toml(task, work, &cargo_keys()),
+        _ => ini(task, work),
+    };
+    match merged {
+        None => Merged::Unreadable,
+        Some((_, keys)) if keys.is_empty() => Merged::Same,
+        Some((text, keys)) => Merged::Changed(text, keys),
+    }
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A JSON object in the order of its text: the order of `exports` has a meaning.
+#[derive(Default)]
+struct Object(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Object;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut object = Object::default();
+                while let Some((key, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    object.set(&key, Some(value));
+                }
+                Ok(object)
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+impl Object {
+    fn read(bytes: &[u8]) -> Option<Object> {
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+        serde_json::from_slice(bytes).ok()
+    }
+
+    fn get(&self, key: &str) -> Option<&RawValue> {
+        let found = self.0.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.as_ref())
+    }
+
+    /// Set or remove a key. The last value of a key counts, as it does for runners.
+    fn set(&mut self, key: &str, value: Option<Box<RawValue>>) {
+        let place = self.0.iter().position(|(name, _)| name == key);
+        match (place, value) {
+            (Some(place), Some(value)) => self.0[place].1 = value,
+            (Some(place), None) => drop(self.0.remove(place)),
+            (None, Some(value)) => self.0.push((key.to_owned(), value)),
+            (None, None) => {}
+        }
+    }
+
+    fn text(&self) -> Option<String> {
+        let entry = |(key, value): &(String, Box<RawValue>)| {
+            Some(format!(
+                "{}:{}",
+                serde_json::to_string(key).ok()?,
+                value.get()
+            ))
+        };
+        let entries: Option<Vec<String>> = self.0.iter().map(entry).collect();
+        Some(format!("{{{}}}", entries?.join(",")))
+    }
+}
+
+/// Whether two JSON texts say the same.
+fn is_same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
+    let read = |raw: &RawValue| serde_json::from_str::<serde_json::Value>(raw.get()).ok();
+    one.map(read) == other.map(read)
+}
+
+fn json(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
+    let mut merged = Object::read(work)?;
+    let task = task.and_then(Object::read).unwrap_or_default();
+    let mut keys = Vec::new();
+    for key in JSON_KEYS {
+        if !is_same(task.get(key), merged.get(key)) {
+            merged.set(key, task.get(key).map(ToOwned::to_owned));
+            keys.push((*key).to_owned());
+        }
+    }
+    let scripts = |of: &Object| {
+        of.get("scripts")
+            .map(|raw| Object::read(raw.get().as_bytes()))
+    };
+    let of_task = scripts(&task).flatten().unwrap_or_default();
+    let of_work = scripts(&merged).flatten().unwrap_or_default();
+    let together = merge_scripts(&of_task, &of_work).text()?;
+    let together = RawValue::from_string(together).ok()?;
+    let has_scripts = merged.get("scripts").is_some() || task.get("scripts").is_some();
+    if has_scripts && !is_same(Some(together.as_ref()), merged.get("scripts")) {
+        merged.set("scripts", Some(together));
+        keys.push("scripts".to_owned());
+    }
+    Some((merged.text()?.into_bytes(), keys))
+}
+
+/// The task's scripts, and those that only the work has, except hooks: `pretest` would run before the task's `test`.
+fn merge_scripts(task: &Object, work: &Object) -> Object {
+    let mut merged = Object::default();
+    let is_hook = |name: &str| name.starts_with("pre") || name.starts_with("post");
+    let added = work.0.iter().filter(|(name, _)| !is_hook(name));
+    for (name, line) in added.chain(&task.0) {
+        merged.set(name, Some(line.clone()));
+    }
+    merged
+}
+
+fn python_keys() -> Vec<Vec<&'static str>> {
+    let tools = PYTHON_TOOLS.iter().map(|tool| vec!["tool", *tool]);
+    tools
+        .chain([vec!["project", "entry-points", "pytest11"]])
+        .collect()
+}
+
+fn cargo_keys() -> Vec<Vec<&'static str>> {
+    CARGO_KEYS.iter().map(|place| place.to_vec()).collect()
+}
+
+fn toml(task: Option<&[u8]>, work: &[u8], places: &[Vec<&str>]) -> Option<(Vec<u8>, Vec<String>)> {
+    let mut merged = Toml::read(work)?;
+    let task = task.and_then(Toml::read).unwrap_or_default();
+    let mut keys = Vec::new();
+    for place in places {
+        let wanted = task.at(place);
+        if wanted != merged.at(place) {
+            merged.put(place, wanted.cloned());
+            keys.push(place.join("."));
+        }
+    }
+    Some((merged.text().into_bytes(), keys))
+}
+
+/// The lines of an INI file by section; those before the first section have none.
+fn sections(text: &str) -> Vec<(String, Vec<&str>)> {
+    let mut sections = vec![(String::new(), Vec::new())];
+    for line in text.lines() {
+        let header = line
+            .trim()
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once(']'));
+        if let Some((name, _)) = header {
+            sections.push((name.trim().to_owned(), Vec::new()));
+        }
+        if let Some((_, lines)) = sections.last_mut() {
+            lines.push(line);
+        }
+    }
+    sections
+}
+
+fn ini(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
+    let work = str::from_utf8(work).ok()?;
+    let task = task
+        .and_then(|bytes| str::from_utf8(bytes).ok())
+        .unwrap_or_default();
+    let is_tasks = |name: &str| {
+        INI_SECTIONS.iter().any(|section| {
+            name.strip_prefix(section)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '-', '.']))
+        })
+    };
+    let gather = |text: &str| {
+        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, lines) in sections(text)
+            .into_iter()
+            .filter(|(name, _)| is_tasks(name))
+        {
+            let lines = lines
+                .iter()
+                .map(|line| line.trim_end().to_owned())
+                .filter(|line| !line.is_empty());
+            found.entry(name).or_default().extend(lines);
+        }
+        found
+    };
+    let (wanted, found) = (gather(task), gather(work));
+    let differs = |name: &&String| wanted.get(*name) != found.get(*name);
+    let names = wanted
+        .keys()
+        .chain(found.keys().filter(|name| !wanted.contains_key(*name)));
+    let keys: Vec<String> = names.filter(differs).cloned().collect();
+    let kept = sections(work)
+        .into_iter()
+        .filter(|(name, _)| !is_tasks(name));
+    let mut lines: Vec<String> = kept
+        .flat_map(|(_, lines)| lines)
+        .map(str::to_owned)
+        .collect();
+    lines.extend(wanted.into_values().flatten());
+    Some(((lines.join("\n") + "\n").into_bytes(), keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn changed(path: &str, task: Option<&str>, work: &str) -> (String, Vec<String>) {
+        match merge(path, task.map(str::as_bytes), work.as_bytes()) {
+            Merged::Changed(text, keys) => (String::from_utf8(text).unwrap(), keys),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn scripts_and_runner_sections_of_json_are_the_tasks_and_the_rest_the_works() {
+        let task = r#"{"scripts": {"test": "jest"}, "jest": {"bail": true}}"#;
+        let work = r#"{"exports": {"node": 1, "default": 2}, "dependencies": {"x": "1"},
+            "scripts": {"pretest": "sh evil", "test": "exit 0", "build": "tsc"}, "jest": {"testMatch": []}}"#;
+        let (text, keys) = changed("a/package.json", Some(task), work);
+        assert_eq!(keys, ["jest", "scripts"]);
+        assert_eq!(
+            text,
+            r#"{"exports":{"node": 1, "default": 2},"dependencies":{"x": "1"},"scripts":{"build":"tsc","test":"jest"},"jest":{"bail": true}}"#
+        );
+        let (text, keys) = changed("package.json", None, r#"{"vitest": {}, "name": "p"}"#);
+        assert_eq!(
+            (text.as_str(), keys.as_slice()),
+            (r#"{"name":"p"}"#, ["vitest".to_owned()].as_slice())
+        );
+    }
+
+    #[test]
+    fn honest_manifests_are_left_as_they_are() {
+        let task = r#"{"scripts": {"test": "jest"}}"#;
+        let work = r#"{"dependencies": {"x": "1"}, "scripts": {"test":"jest", "build": "tsc"}}"#;
+        assert_eq!(
+            merge("package.json", Some(task.as_bytes()), work.as_bytes()),
+            Merged::Same
+        );
+        let task = "[package]\nname = 'p'\n";
+        let work = "[package]\nname = 'p'\nbuild = 'build.rs'\n[[bin]]\nname = 'b'\n[dependencies]\nx = '1'\n";
+        assert_eq!(
+            merge("Cargo.toml", Some(task.as_bytes()), work.as_bytes()),
+            Merged::Same
+        );
+        let work = "[project]\ndependencies = ['x']\n[tool.setuptools]\npackages = ['p']\n";
+        assert_eq!(merge("pyproject.toml", None, work.as_bytes()), Merged::Same);
+        assert_eq!(
+            merge("setup.cfg", None, b"[metadata]\nname = p\n"),
+            Merged::Same
+        );
+    }
+
+    #[test]
+    fn a_duplicate_key_counts_as_it_does_for_runners() {
+        let task = r#"{"scripts": {"test": "jest"}}"#;
+        let work = r#"{"scripts": {"test": "jest"}, "scripts": {"test": "exit 0"}}"#;
+        let (text, _) = changed("package.json", Some(task), work);
+        assert_eq!(text, r#"{"scripts":{"test":"jest"}}"#);
+    }
+
+    #[test]
+    fn targets_of_tests_are_the_tasks_in_cargo() {
+        let task = "[package]\nname = 'p'\n[[test]]\nname = 'one'\n";
+        let work = "[package]\nname = 'p'\nautotests = false\n[lib]\nname = 'q'\ntest = false\n[dependencies]\nx = { version = '1', features = ['a'] }\n[[test]]\nname = 'one'\npath = 'src/fake.rs'\n";
+        let (text, keys) = changed("Cargo.toml", Some(task), work);
+        assert_eq!(keys, ["test", "lib.test", "package.autotests"]);
+        let again = Toml::read(text.as_bytes()).unwrap();
+        assert_eq!(
+            again.at(&["test"]),
+            Toml::read(task.as_bytes()).unwrap().at(&["test"])
+        );
+        assert!(
+            again.at(&["dependencies", "x", "features"]).is_some(),
+            "{text}"
+        );
+        assert!(again.at(&["lib", "name"]).is_some() && again.at(&["lib", "test"]).is_none());
+    }
+
+    #[test]
+    fn settings_of_pytest_are_the_tasks_in_toml_and_ini() {
+        let (text, keys) = changed(
+            "pyproject.toml",
+            None,
+            "[tool.pytest.ini_options]\naddopts = '--co'\n[project]\nname = 'p'\n",
+        );
+        assert_eq!(keys, ["tool.pytest"]);
+        assert!(!text.contains("--co") && text.contains("name"), "{text}");
+        let work = "[metadata]\nname = p\n [tool:pytest]\naddopts = --co\n[flake8]\nignore = E\n";
+        let (text, keys) = changed("setup.cfg", Some("[flake8]\nmax-line-length = 9\n"), work);
+        assert_eq!(keys, ["flake8", "tool:pytest"]);
+        assert_eq!(
+            text,
+            "[metadata]\nname = p\n[flake8]\nmax-line-length = 9\n"
+        );
+    }
+
+    #[test]
+    fn a_manifest_that_cannot_be_read_is_not_judged() {
+        assert_eq!(merge("package.json", None, b"{"), Merged::Unreadable);
+        assert_eq!(merge("Cargo.toml", None, b"= 1"), Merged::Unreadable);
+    }
+}

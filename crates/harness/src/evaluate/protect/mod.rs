@@ -1,0 +1,466 @@
+//! Decides whose files are judged: the agent's, or those of the task. Everything that decides how tests are found,
+//! configured and run is the task's.
+
+mod manifest;
+mod patterns;
+mod question;
+mod toml_text;
+
+use std::collections::BTreeSet;
+
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+
+use self::patterns::{CACHES, LINTERS, MAKEFILES, OF_BASE, PYTHON_MODULES, RUNNERS, TESTS};
+pub(super) use self::{
+    manifest::{Merged, is_manifest},
+    question::{named_files, scripts},
+};
+use crate::{
+    config::{Fault, Node},
+    workspace::{ChangedFile, Origin},
+};
+
+/// The rules of one evaluator.
+#[derive(Clone, Debug)]
+pub(crate) struct Protect {
+    /// Positions that decide by themselves, for this kind of evaluator.
+    decisive: GlobSet,
+    /// Files that are the task's where the base has them; manifests are merged.
+    knows_manifests: bool,
+    /// `protect` of the task.
+    written: GlobSet,
+    /// Exceptions: patterns of `protect` that begin with `!`.
+    agents: GlobSet,
+    /// `solution_paths` of the task: nothing else is the agent's.
+    solution: Option<GlobSet>,
+    /// Whether manifests that the base does not have are the agent's: the task is a new project.
+    is_new_project: bool,
+}
+
+/// Whose version of a changed file is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The agent's.
+    Agent,
+    /// The task's; a file that only the agent has is removed.
+    Task,
+    /// The agent's, with some keys of the task's.
+    Shared,
+}
+
+/// What is known about the task when the owner of a file is decided.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Circumstances {
+    /// Files that the reference solution changes.
+    pub(super) of_reference: BTreeSet<String>,
+    /// Files that the command names, below the copy.
+    pub(super) named: BTreeSet<String>,
+    /// Files that the command runs.
+    pub(super) scripts: BTreeSet<String>,
+    /// The names of programs in the command.
+    pub(super) programs: BTreeSet<String>,
+    /// The folder that the command runs in, without a slash at its end.
+    pub(super) working_dir: String,
+    /// Makefiles and manifests of the base.
+    pub(super) on_base: BTreeSet<String>,
+}
+
+impl Default for Protect {
+    fn default() -> Protect {
+        Protect {
+            decisive: GlobSet::empty(),
+            knows_manifests: false,
+            written: GlobSet::empty(),
+            agents: GlobSet::empty(),
+            solution: None,
+            is_new_project: false,
+        }
+    }
+}
+
+impl Protect {
+    /// For commands that run tests.
+    pub(crate) fn tests() -> Protect {
+        Protect {
+            decisive: known(&[TESTS, RUNNERS]),
+            knows_manifests: true,
+            ..Protect::default()
+        }
+    }
+
+    /// For commands that run the tests of the work itself.
+    pub(super) fn runners() -> Protect {
+        Protect {
+            decisive: known(&[RUNNERS]),
+            knows_manifests: true,
+            ..Protect::default()
+        }
+    }
+
+    /// For linters, builds and type checkers.
+    pub(super) fn linters() -> Protect {
+        Protect {
+            decisive: known(&[LINTERS]),
+            knows_manifests: true,
+            ..Protect::default()
+        }
+    }
+
+    /// The same for a new project, whose manifests are the agent's.
+    pub(crate) fn of_new_project(self) -> Protect {
+        Protect {
+            is_new_project: true,
+            ..self
+        }
+    }
+
+    /// As `protect` in `config` says, besides the usual rules. An empty list turns them off.
+    pub(crate) fn read(
+        config: &Node,
+        written: Option<&[String]>,
+        usual: Protect,
+    ) -> Result<Protect, Fault> {
+        let Some(patterns) = written else {
+            return Ok(usual);
+        };
+        if patterns.is_empty() {
+            return Ok(Protect::default());
+        }
+        let (agents, tasks): (Vec<String>, Vec<String>) =
+            patterns.iter().cloned().partition(|it| it.starts_with('!'));
+        let agents: Vec<String> = agents.iter().map(|it| it[1..].to_owned()).collect();
+        Ok(Protect {
+            written: globs(config, "protect", &tasks)?,
+            agents: globs(config, "protect", &agents)?,
+            ..usual
+        })
+    }
+
+    /// The same with `solution_paths`.
+    pub(crate) fn confined_to(mut self, solution: Option<&GlobSet>) -> Protect {
+        if let Some(solution) = solution {
+            self.solution = Some(solution.clone());
+        }
+        self
+    }
+
+    /// Whose version of a changed file is judged.
+    pub(super) fn owner(&self, file: &ChangedFile, facts: &Circumstances) -> Owner {
+        let path = file.path.as_str();
+        if caches().is_match(path) || self.written.is_match(path) {
+            return Owner::Task;
+        }
+        if let Some(solution) = &self.solution {
+            return match solution.is_match(path) {
+                true => Owner::Agent,
+                false => Owner::Task,
+            };
+        }
+        if self.agents.is_match(path) || facts.of_reference.contains(path) {
+            return Owner::Agent;
+        }
+        let is_new = file.origin == Origin::Agent;
+        if is_new && facts.named.contains(path) {
+            return Owner::Agent;
+        }
+        if self.decisive.is_match(path) || (is_new && self.shadows(path, facts)) {
+            return Owner::Task;
+        }
+        self.owner_of_manifest(path, is_new, facts)
+    }
+
+    fn owner_of_manifest(&self, path: &str, is_new: bool, facts: &Circumstances) -> Owner {
+        if !self.knows_manifests {
+            return Owner::Agent;
+        }
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if MAKEFILES.contains(&name) {
+            let mut others = MAKEFILES.iter().map(|name| join(folder, name));
+            let has_one = others.any(|other| facts.on_base.contains(&other));
+            return if !is_new || has_one {
+                Owner::Task
+            } else {
+                Owner::Agent
+            };
+        }
+        if manifest::is_manifest(path) {
+            let is_product = is_new && (self.is_new_project || starts_from(path, folder, facts));
+            return if is_product {
+                Owner::Agent
+            } else {
+                Owner::Shared
+            };
+        }
+        match !is_new && of_base().is_match(path) {
+            true => Owner::Task,
+            false => Owner::Agent,
+        }
+    }
+
+    /// Whether a new module would be loaded in the place of one that pytest needs.
+    fn shadows(&self, path: &str, facts: &Circumstances) -> bool {
+        let below = match facts.working_dir.as_str() {
+            "" => Some(path),
+            folder => path
+                .strip_prefix(folder)
+                .and_then(|rest| rest.strip_prefix('/')),
+        };
+        let is_module = [".py", ".so", ".pyd"].iter().any(|end| path.ends_with(end));
+        let first = below.and_then(|path| path.split(['/', '.']).next());
+        let first = first.filter(|_| is_module && !self.decisive.is_empty());
+        first.is_some_and(|first| PYTHON_MODULES.contains(&first))
+    }
+
+    /// Whether a file that the agent did not change must be the same after the command has run.
+    pub(super) fn is_sealed(&self, path: &str) -> bool {
+        if caches().is_match(path) || self.agents.is_match(path) {
+            return false;
+        }
+        if let Some(solution) = &self.solution {
+            return !solution.is_match(path) && !path.split('/').any(|part| part == "node_modules");
+        }
+        self.written.is_match(path)
+            || (self.decisive.is_match(path) && !path.contains("node_modules/"))
+    }
+
+    /// Whether a file that appears while the command runs would decide about the rest of the run.
+    pub(super) fn is_decisive_when_new(&self, path: &str) -> bool {
+        self.knows_manifests
+            && runner_settings().is_match(path)
+            && !path
+                .split('/')
+                .any(|part| part == "node_modules" || part == "target")
+            && !caches().is_match(path)
+    }
+
+    /// Whether the task says whose a file is, or the usual rules do.
+    pub(super) fn answers(&self, path: &str) -> bool {
+        let is_off = !self.knows_manifests && self.written.is_empty();
+        is_off || self.solution.is_some() || self.agents.is_match(path) || {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            self.written.is_match(path) || self.decisive.is_match(path) || MAKEFILES.contains(&name)
+        }
+    }
+}
+
+/// Merge a manifest of the work with the task's.
+pub(super) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
+    manifest::merge(path, task, work)
+}
+
+/// The files of the base that the owner of `path` depends on.
+pub(super) fn relatives(path: &str) -> Vec<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    match MAKEFILES.contains(&name) {
+        true => MAKEFILES.iter().map(|name| join(folder, name)).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// Whether the command starts from this manifest, so that a task without one asks for it.
+fn starts_from(path: &str, folder: &str, facts: &Circumstances) -> bool {
+    let programs: &[&str] = match path.rsplit('/').next() {
+        Some("package.json") => &["npm", "yarn", "pnpm", "bun"],
+        Some("composer.json") => &["composer"],
+        Some("Cargo.toml") => &["cargo"],
+        _ => &[],
+    };
+    folder == facts.working_dir && programs.iter().any(|it| facts.programs.contains(*it))
+}
+
+fn join(folder: &str, name: &str) -> String {
+    match folder {
+        "" => name.to_owned(),
+        folder => format!("{folder}/{name}"),
+    }
+}
+
+/// Patterns of a setting.
+pub(crate) fn globs(config: &Node, key: &str, patterns: &[String]) -> Result<GlobSet, Fault> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let glob = Glob::new(pattern).map_err(|error| {
+            let message = format!("`{pattern}` is not a pattern: {}", error.kind());
+            config.fault(key, message)
+        })?;
+        set.add(glob);
+    }
+    set.build()
+        .map_err(|error| config.fault(key, error.to_string()))
+}
+
+fn known(lists: &[&[&str]]) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for pattern in lists.iter().copied().flatten() {
+        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+        set.add(glob.expect("our own patterns are sound"));
+    }
+    set.build().expect("our own patterns are sound")
+}
+
+fn caches() -> &'static GlobSet {
+    static SET: std::sync::LazyLock<GlobSet> = std::sync::LazyLock::new(|| known(&[CACHES]));
+    &SET
+}
+
+fn of_base() -> &'static GlobSet {
+    static SET: std::sync::LazyLock<GlobSet> = std::sync::LazyLock::new(|| known(&[OF_BASE]));
+    &SET
+}
+
+fn runner_settings() -> &'static GlobSet {
+    static SET: std::sync::LazyLock<GlobSet> = std::sync::LazyLock::new(|| known(&[RUNNERS]));
+    &SET
+}
+
+/// Settings of runners and linters.
+pub(super) fn settings() -> &'static GlobSet {
+    static SET: std::sync::LazyLock<GlobSet> =
+        std::sync::LazyLock::new(|| known(&[RUNNERS, LINTERS]));
+    &SET
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(path: &str) -> ChangedFile {
+        ChangedFile::example(path, Origin::Agent)
+    }
+
+    fn changed(path: &str) -> ChangedFile {
+        ChangedFile::example(path, Origin::Base)
+    }
+
+    #[test]
+    fn positions_that_decide_about_tests_are_the_tasks_and_code_is_the_agents() {
+        let protect = Protect::tests();
+        let facts = Circumstances::default();
+        for path in [
+            "tests/test_a.py",
+            "pkg/tests/data/x.json",
+            "conftest.py",
+            "src/conftest.py",
+            "src/a.test.ts",
+            "jest.config.js",
+            "a_test.go",
+            "pytest.py",
+            "pytest.pyc",
+            "pluggy.py",
+            "pluggy/__init__.py",
+            "sitecustomize/__init__.py",
+            "src/sitecustomize.py",
+            "a/__pycache__/b.cpython-311.pyc",
+            "test.js",
+            "lib/add-test.js",
+            "test-add.mjs",
+            ".npmrc",
+            "sub/.npmrc",
+            "node_modules/.bin/jest",
+            "src/node_modules/vitest/index.js",
+            "rust-toolchain.toml",
+            "__mocks__/fs.js",
+            "json.py",
+            "target/debug/deps/x",
+            "node_modules/.cache/x",
+            "testdata/golden",
+        ] {
+            assert_eq!(protect.owner(&new(path), &facts), Owner::Task, "{path}");
+            if path != "json.py" && !path.starts_with("pytest.py") && !path.starts_with("pluggy") {
+                assert_eq!(protect.owner(&changed(path), &facts), Owner::Task, "{path}");
+            }
+        }
+        for path in [
+            "src/main.rs",
+            "contest.py",
+            "src/latest.js",
+            "README.md",
+            "build.rs",
+            "src/packaging.py",
+            "types/index.d.ts",
+            "html/index.html",
+            "src/json.py",
+            "node_modules/lodash/index.js",
+            "Makefile",
+            "src/test-utils/x.js",
+            "target/doc.md",
+            "src/spec.rs",
+        ] {
+            assert_eq!(protect.owner(&new(path), &facts), Owner::Agent, "{path}");
+        }
+        for path in [
+            "package.json",
+            "a/package.json",
+            "pyproject.toml",
+            "setup.cfg",
+            "Cargo.toml",
+        ] {
+            assert_eq!(protect.owner(&new(path), &facts), Owner::Shared, "{path}");
+            assert_eq!(
+                protect.owner(&changed(path), &facts),
+                Owner::Shared,
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_makefile_is_the_agents_where_the_task_has_none() {
+        let protect = Protect::tests();
+        let mut facts = Circumstances::default();
+        assert_eq!(protect.owner(&new("GNUmakefile"), &facts), Owner::Agent);
+        facts.on_base.insert("Makefile".to_owned());
+        assert_eq!(protect.owner(&new("GNUmakefile"), &facts), Owner::Task);
+        assert_eq!(protect.owner(&new("sub/Makefile"), &facts), Owner::Agent);
+        assert_eq!(protect.owner(&changed("Makefile"), &facts), Owner::Task);
+    }
+
+    #[test]
+    fn products_of_the_task_are_the_agents() {
+        let protect = Protect::tests();
+        let facts = Circumstances {
+            of_reference: BTreeSet::from(["tests/test_a.py".to_owned(), "package.json".to_owned()]),
+            named: BTreeSet::from(["tests/new.sh".to_owned()]),
+            programs: BTreeSet::from(["cargo".to_owned()]),
+            ..Circumstances::default()
+        };
+        for file in [
+            changed("tests/test_a.py"),
+            changed("package.json"),
+            new("tests/new.sh"),
+            new("Cargo.toml"),
+        ] {
+            assert_eq!(protect.owner(&file, &facts), Owner::Agent, "{file:?}");
+        }
+        assert_eq!(protect.owner(&changed("tests/new.sh"), &facts), Owner::Task);
+        assert_eq!(protect.owner(&new("sub/Cargo.toml"), &facts), Owner::Shared);
+        assert_eq!(protect.owner(&new("a.pyc"), &facts), Owner::Task);
+    }
+
+    #[test]
+    fn solution_paths_leave_nothing_else_to_the_agent() {
+        let solution = known(&[&["src/**"]]);
+        let protect = Protect::tests().confined_to(Some(&solution));
+        let facts = Circumstances::default();
+        assert_eq!(protect.owner(&new("src/a.py"), &facts), Owner::Agent);
+        assert_eq!(protect.owner(&new("helper.py"), &facts), Owner::Task);
+        assert_eq!(protect.owner(&changed("check.sh"), &facts), Owner::Task);
+        assert_eq!(protect.owner(&new("src/a.pyc"), &facts), Owner::Task);
+        assert!(protect.is_sealed("check.sh") && !protect.is_sealed("src/a.py"));
+    }
+
+    #[test]
+    fn exceptions_and_additions_of_a_task_hold() {
+        let config = Node::empty_map(crate::config::Span::default());
+        let patterns = ["test.sh".to_owned(), "!jest.config.js".to_owned()];
+        let protect = Protect::read(&config, Some(&patterns), Protect::tests()).unwrap();
+        let facts = Circumstances::default();
+        assert_eq!(protect.owner(&changed("test.sh"), &facts), Owner::Task);
+        assert_eq!(protect.owner(&new("jest.config.js"), &facts), Owner::Agent);
+        assert_eq!(protect.owner(&new("conftest.py"), &facts), Owner::Task);
+        let off = Protect::read(&config, Some(&[]), Protect::tests()).unwrap();
+        assert_eq!(off.owner(&new("conftest.py"), &facts), Owner::Agent);
+        assert_eq!(off.owner(&new("x.pyc"), &facts), Owner::Task);
+        assert!(off.answers("check.sh") && !Protect::tests().answers("check.sh"));
+    }
+}

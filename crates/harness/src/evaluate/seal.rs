@@ -1,0 +1,193 @@
+//! Seals: protected files are the same after a command has run in the copy as they were before.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read},
+    path::Path,
+    time::SystemTime,
+};
+
+use fs_err as fs;
+use sha2::{Digest, Sha256};
+
+use crate::{platform, store};
+
+/// Folders of installed packages and build products, which commands fill while they run.
+const UNSEALED: [&str; 4] = ["node_modules", "target", ".venv", ".git"];
+
+/// The state of protected files at one time.
+#[derive(Debug, Default)]
+pub(super) struct Seals {
+    files: BTreeMap<String, Stamp>,
+    /// Settings of runners that were there.
+    decisive: BTreeSet<String>,
+    /// Whether times say something: the files of the copy are those that the command sees.
+    has_times: bool,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    content: String,
+    /// The time of the last change, which programs cannot set: a file that was changed and changed back shows it.
+    changed: SystemTime,
+}
+
+/// Which files are sealed.
+pub(super) struct Rules<'a> {
+    /// Files that must stay the same.
+    pub(super) is_sealed: &'a (dyn Fn(&str) -> bool + Sync),
+    /// Files that must not appear.
+    pub(super) is_decisive: &'a (dyn Fn(&str) -> bool + Sync),
+    /// Whether times say something.
+    pub(super) has_times: bool,
+}
+
+impl Seals {
+    /// Seal the files of a copy.
+    pub(super) fn take(copy: &Path, rules: &Rules<'_>) -> io::Result<Seals> {
+        let mut seals = Seals {
+            has_times: rules.has_times,
+            ..Seals::default()
+        };
+        for name in files(copy)? {
+            if (rules.is_decisive)(&name) {
+                seals.decisive.insert(name.clone());
+            }
+            if (rules.is_sealed)(&name) {
+                let stamp = stamp(&copy.join(&name))?;
+                seals.files.insert(name, stamp);
+            }
+        }
+        Ok(seals)
+    }
+
+    /// The files whose seal is broken, and settings of runners that were not there before.
+    pub(super) fn broken(&self, copy: &Path, rules: &Rules<'_>) -> io::Result<Vec<String>> {
+        let is_broken = |name: &str, before: &Stamp| match stamp(&copy.join(name)) {
+            Err(_) => true,
+            Ok(now) => now.content != before.content || (self.has_times && now != *before),
+        };
+        let mut broken: Vec<String> = self
+            .files
+            .iter()
+            .filter(|(name, before)| is_broken(name, before))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let here = files(copy)?.into_iter();
+        let is_new = |name: &String| (rules.is_decisive)(name) && !self.decisive.contains(name);
+        broken.extend(here.filter(is_new));
+        Ok(broken)
+    }
+}
+
+fn stamp(path: &Path) -> io::Result<Stamp> {
+    let about = fs::symlink_metadata(path)?;
+    let content = if about.is_symlink() {
+        format!("link {}", fs::read_link(path)?.display())
+    } else if about.is_file() {
+        digest(path)?
+    } else {
+        "no file".to_owned()
+    };
+    Ok(Stamp {
+        content,
+        changed: platform::changed(&about),
+    })
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut part = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(store::hex(&hash.finalize())),
+            length => hash.update(&part[..length]),
+        }
+    }
+}
+
+/// The names of all files below a folder, with slashes; links are not followed.
+pub(super) fn files(root: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut folders = vec![(root.to_owned(), String::new())];
+    while let Some((folder, prefix)) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = format!("{prefix}{name}");
+            if !entry.file_type()?.is_dir() {
+                names.push(path);
+            } else if !UNSEALED.contains(&name.as_str()) {
+                folders.push((entry.path(), format!("{path}/")));
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_test(name: &str) -> bool {
+        name.starts_with("tests/")
+    }
+
+    fn is_setting(name: &str) -> bool {
+        name.ends_with("conftest.py")
+    }
+
+    const RULES: Rules<'static> = Rules {
+        is_sealed: &is_test,
+        is_decisive: &is_setting,
+        has_times: true,
+    };
+
+    #[test]
+    fn changed_restored_removed_and_new_files_break_seals_and_output_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir_all(path("tests/node_modules")).unwrap();
+        for name in [
+            "tests/kept",
+            "tests/changed",
+            "tests/restored",
+            "tests/gone",
+            "src",
+        ] {
+            fs::write(path(name), "x").unwrap();
+        }
+        let seals = Seals::take(dir.path(), &RULES).unwrap();
+        assert_eq!(
+            seals.broken(dir.path(), &RULES).unwrap(),
+            Vec::<String>::new()
+        );
+        // Times of files are as coarse as the clock of the kernel.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::write(path("src"), "y").unwrap();
+        fs::write(path("tests/output"), "y").unwrap();
+        fs::write(path("tests/node_modules/conftest.py"), "").unwrap();
+        assert_eq!(
+            seals.broken(dir.path(), &RULES).unwrap(),
+            Vec::<String>::new()
+        );
+        fs::write(path("tests/changed"), "y").unwrap();
+        fs::write(path("tests/restored"), "y").unwrap();
+        fs::write(path("tests/restored"), "x").unwrap();
+        fs::remove_file(path("tests/gone")).unwrap();
+        fs::write(path("conftest.py"), "").unwrap();
+        let broken = seals.broken(dir.path(), &RULES).unwrap();
+        assert_eq!(
+            broken,
+            [
+                "tests/changed",
+                "tests/gone",
+                "tests/restored",
+                "conftest.py"
+            ]
+        );
+    }
+}
