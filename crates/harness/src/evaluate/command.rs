@@ -73,12 +73,8 @@ impl Settings {
     /// A line for the shell of a repo's task.
     pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
         let argv = shell::line(line);
-        let setup = Setup {
-            protect: Protect::linters(),
-            ..Setup::default()
-        };
         Settings {
-            setup: setup.of_command(&argv),
+            setup: Setup::default().of_command(&argv),
             argv,
             timeout: Some(timeout),
         }

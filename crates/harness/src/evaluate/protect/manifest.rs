@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(keys, ["jest", "scripts"]);
         assert_eq!(
             text,
-            r#"{"exports":{"node": 1, "default": 2},"dependencies":{"x": "1"},"scripts":{"build":"tsc","test":"jest"},"jest":{"bail": true}}"#
+            r#"{"exports":{"node": 1, "default": 2},"dependencies":{"x": "1"},"scripts":{"test":"jest","build":"tsc"},"jest":{"bail": true}}"#
         );
         let (text, keys) = changed("package.json", None, r#"{"vitest": {}, "name": "p"}"#);
         assert_eq!(

@@ -292,7 +292,10 @@ pub(crate) fn globs(config: &Node, key: &str, patterns: &[String]) -> Result<Glo
 fn known(lists: &[&[&str]]) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for pattern in lists.iter().copied().flatten() {
-        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+        let glob = GlobBuilder::new(pattern)
+            .literal_separator(true)
+            .empty_alternates(true)
+            .build();
         set.add(glob.expect("our own patterns are sound"));
     }
     set.build().expect("our own patterns are sound")
