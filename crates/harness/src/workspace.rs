@@ -92,12 +92,6 @@ pub enum WorkspaceError {
         /// The second.
         other: String,
     },
-    /// Our own copy of the base was changed.
-    #[error("{path} was changed while the agent ran: the change cannot be measured")]
-    Tampered {
-        /// The file of our repository.
-        path: Utf8PathBuf,
-    },
     /// The reference solution is a script: what it makes of the files is not known.
     #[error("the reference solution is a script")]
     NoTree,
@@ -182,7 +176,7 @@ impl Workspace {
         };
         workspace.give_repository()?;
         workspace.fix_attributes().await?;
-        workspace.seal()?;
+        workspace.seal();
         Ok(workspace)
     }
 
@@ -210,7 +204,7 @@ impl Workspace {
         let large = self.large_files().await?;
         let tree = self.stage(&large, &mut notes).await?;
         // An agent that is started again goes on from here.
-        self.seal()?;
+        self.seal();
         notes.extend(large.iter().map(LargeFile::note));
         let large = large.iter().map(LargeFile::change);
         let head = self.head();
@@ -389,7 +383,7 @@ impl Workspace {
         tree::remove(self.path.join(".git"))?;
         self.give_repository()?;
         self.fix_attributes().await?;
-        self.seal()?;
+        self.seal();
         Ok(())
     }
 
@@ -426,51 +420,8 @@ impl Workspace {
         let info = self.git.dir().join("info");
         fs::create_dir_all(&info)?;
         fs::write(info.join("exclude"), patterns.join("\n") + "\n")?;
-        self.seal()
-    }
-
-    /// Lay the files in which `revision` differs from the source's commit over the folder `to`; gives their names.
-    pub async fn lay_over(
-        &self,
-        revision: &str,
-        to: &Utf8Path,
-    ) -> Result<Vec<String>, WorkspaceError> {
-        let tree = self.base.source.tree_of(revision).await?;
-        let Source::Git {
-            git: from,
-            tree: source_tree,
-            ..
-        } = &self.base.source
-        else {
-            return Ok(Vec::new());
-        };
-        self.git.copy_tree_from(from, &tree).await?;
-        self.git.copy_tree_from(from, source_tree).await?;
-        let differing = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--no-renames",
-            "--diff-filter=d",
-            "--name-only",
-            source_tree,
-            &tree,
-        ];
-        let names = self.git.run(differing).await?;
-        let index = self
-            .git
-            .dir()
-            .join(format!("index-{}", uuid::Uuid::now_v7()));
-        let git = self
-            .git
-            .with_files(to)
-            .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
-        git.run(["read-tree", &tree]).await?;
-        let checkout = ["checkout-index", "--force", "-z", "--stdin"];
-        git.run_with_input(checkout, names.clone()).await?;
-        fs::remove_file(&index)?;
-        let names = String::from_utf8_lossy(&names);
-        Ok(names.split_terminator('\0').map(str::to_owned).collect())
+        self.seal();
+        Ok(())
     }
 
     /// The tree of another commit of the source.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{GatewayOverrides, PromptSource, Settings, is_suite, load_suite},
+    evaluate::Evaluator,
     foreign,
     host::Host,
     plan::{SuitePlan, TrialPlan},
@@ -77,7 +78,7 @@ fn ask<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), CliError> {
     let mut asked = BTreeSet::new();
     for task in tasks {
         let evaluators = task.evaluators.iter();
-        for question in evaluators.flat_map(|it| it.questions()) {
+        for question in evaluators.flat_map(Evaluator::questions) {
             let line = format!("  note: {}: {question}\n", task.name);
             if asked.insert(line.clone()) {
                 ui::print(&line)?;

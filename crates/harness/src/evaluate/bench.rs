@@ -381,13 +381,11 @@ impl<'a> Bench<'a> {
 /// the command starts would find it.
 fn with_report(argv: &[String], report: &str) -> Vec<String> {
     if argv.len() == 3 && argv.starts_with(&shell::line("")[..2]) {
-        return match argv[2].contains(REPORT) {
-            true => {
-                let path = shell_words::quote(report);
-                shell::line(&format!("{REPORT}={path}\n{}", argv[2]))
-            }
-            false => argv.to_vec(),
-        };
+        if !argv[2].contains(REPORT) {
+            return argv.to_vec();
+        }
+        let path = shell_words::quote(report);
+        return shell::line(&format!("{REPORT}={path}\n{}", argv[2]));
     }
     let [plain, braced] = [format!("${REPORT}"), format!("${{{REPORT}}}")];
     let expanded = |word: &String| word.replace(&plain, report).replace(&braced, report);

@@ -12,6 +12,7 @@ mod expected_diff;
 mod fill;
 mod git_diff;
 mod judge;
+mod ownership;
 mod protect;
 pub mod reports;
 pub mod reward;
@@ -35,7 +36,6 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use globset::GlobSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -69,7 +69,7 @@ pub struct Evaluator {
 #[derive(Clone, Debug)]
 enum Kind {
     GitDiff(git_diff::Settings),
-    Command(command::Settings),
+    Command(Box<command::Settings>),
     ExpectedDiff(expected_diff::Settings),
     Tests(Box<tests::Settings>),
     StaticCheck(Box<static_check::Settings>),
@@ -352,31 +352,12 @@ struct Finding {
     tampered: Vec<String>,
 }
 
-impl Finding {
-    /// The verdict on work that changes what judges it, whatever else was found.
-    fn held_against_tampering(mut self) -> Finding {
-        if self.tampered.is_empty() {
-            return self;
-        }
-        self.status = VerdictStatus::Failed;
-        self.score = Some(0.0);
-        let files = self.tampered.join(", ");
-        self.message = format!(
-            "tampered: {files} changed while the work was judged; {}",
-            self.message
-        );
-        self.metrics
-            .insert("tampered".to_owned(), self.tampered.clone().into());
-        self
-    }
-}
-
 impl Evaluator {
     /// Read one entry of `evaluators`.
     pub fn configure(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Evaluator, Fault> {
         let kind = match spec.name.as_str() {
             "git-diff" => Kind::GitDiff(spec.config.read()?),
-            "command" => Kind::Command(command::Settings::read(spec, folder)?),
+            "command" => Kind::Command(Box::new(command::Settings::read(spec, folder)?)),
             "expected-diff" => Kind::ExpectedDiff(expected_diff::Settings::read(spec)?),
             "tests" => Kind::Tests(Box::new(tests::Settings::read(spec, folder)?)),
             "lint" | "build" | "typecheck" => {
@@ -424,7 +405,7 @@ impl Evaluator {
             JudgesBy::ExitCode => {
                 let mut settings = command::Settings::of_line(command.line, command.timeout);
                 command.set_up(&mut settings.setup);
-                Kind::Command(settings)
+                Kind::Command(Box::new(settings))
             }
             JudgesBy::NewFindings => {
                 let mut settings = static_check::Settings::of_line(command.line, command.timeout);
@@ -455,60 +436,6 @@ impl Evaluator {
     /// The image that it judges in, when it has one of its own.
     pub(crate) fn image(&self) -> Option<&str> {
         self.setup()?.image.as_deref()
-    }
-
-    /// How its clean copies are made, when it makes some.
-    fn setup(&self) -> Option<&bench::Setup> {
-        match &self.kind {
-            Kind::Command(settings) => Some(&settings.setup),
-            Kind::StaticCheck(settings) => Some(&settings.setup),
-            Kind::Tests(settings) => Some(&settings.setup),
-            Kind::Coverage(settings) => Some(&settings.setup),
-            _ => None,
-        }
-    }
-
-    /// The same for a task that names its `solution_paths`.
-    pub(crate) fn confined_to(mut self, solution: Option<&GlobSet>) -> Evaluator {
-        let setup = match &mut self.kind {
-            Kind::Command(settings) => &mut settings.setup,
-            Kind::StaticCheck(settings) => &mut settings.setup,
-            Kind::Tests(settings) if settings.judges_own_tests() => return self,
-            Kind::Tests(settings) => &mut settings.setup,
-            Kind::Coverage(settings) => &mut settings.setup,
-            _ => return self,
-        };
-        setup.protect = std::mem::take(&mut setup.protect).confined_to(solution);
-        self
-    }
-
-    /// What the author of the task should say: whose the files are that a command runs.
-    pub fn questions(&self) -> Vec<String> {
-        let files = self
-            .setup()
-            .map(bench::Setup::unanswered)
-            .unwrap_or_default();
-        let question = |file: &str| {
-            format!(
-                "`{}` runs {file}, which the agent can change: add `protect: [{file}]` if it is the task's, or `protect: [\"!{file}\"]` if it is the agent's work",
-                self.name
-            )
-        };
-        files.into_iter().map(question).collect()
-    }
-
-    /// The files of these questions that the agent changed.
-    fn unprotected(&self, change: &Change) -> Vec<String> {
-        let files = self
-            .setup()
-            .map(bench::Setup::unanswered)
-            .unwrap_or_default();
-        let is_changed = |file: &&str| change.files.iter().any(|it| it.path == *file);
-        files
-            .into_iter()
-            .filter(is_changed)
-            .map(str::to_owned)
-            .collect()
     }
 
     /// The tests of a Harbor task, when that is what this is.

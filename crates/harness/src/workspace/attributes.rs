@@ -92,9 +92,10 @@ fn below(folder: &str, line: &str) -> Option<String> {
         })
         .collect();
     let is_of_folder = pattern.trim_end_matches('/').contains('/');
-    let pattern = match is_of_folder {
-        true => format!("/{folder}/{}", pattern.trim_start_matches('/')),
-        false => format!("/{folder}/**/{pattern}"),
+    let pattern = if is_of_folder {
+        format!("/{folder}/{}", pattern.trim_start_matches('/'))
+    } else {
+        format!("/{folder}/**/{pattern}")
     };
     if pattern.contains([' ', '\t']) {
         let quoted = pattern.replace('\\', "\\\\");

@@ -5,6 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
 use super::{Change, Origin, Workspace, WorkspaceError, parse_numstat};
+use crate::source::Source;
 
 impl Workspace {
     /// Do again what was done once: bring the installation's patch and then the agent's into the
@@ -65,6 +66,47 @@ impl Workspace {
     fn fresh_index(&self) -> Utf8PathBuf {
         let name = format!("index-{}", uuid::Uuid::now_v7());
         self.git.dir().join(name)
+    }
+
+    /// Lay the files in which `revision` differs from the source's commit over the folder `to`; gives their names.
+    pub async fn lay_over(
+        &self,
+        revision: &str,
+        to: &Utf8Path,
+    ) -> Result<Vec<String>, WorkspaceError> {
+        let tree = self.base.source.tree_of(revision).await?;
+        let Source::Git {
+            git: from,
+            tree: source_tree,
+            ..
+        } = &self.base.source
+        else {
+            return Ok(Vec::new());
+        };
+        self.git.copy_tree_from(from, &tree).await?;
+        self.git.copy_tree_from(from, source_tree).await?;
+        let differing = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--diff-filter=d",
+            "--name-only",
+            source_tree,
+            &tree,
+        ];
+        let names = self.git.run(differing).await?;
+        let index = self.fresh_index();
+        let git = self
+            .git
+            .with_files(to)
+            .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
+        git.run(["read-tree", &tree]).await?;
+        let checkout = ["checkout-index", "--force", "-z", "--stdin"];
+        git.run_with_input(checkout, names.clone()).await?;
+        fs::remove_file(&index)?;
+        let names = String::from_utf8_lossy(&names);
+        Ok(names.split_terminator('\0').map(str::to_owned).collect())
     }
 
     /// The files in which a tree differs from the base.

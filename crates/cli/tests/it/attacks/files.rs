@@ -16,10 +16,8 @@ fn with_good(good: &str, attacks: &[(&'static str, String)]) -> Vec<(String, Str
         rows.push(((*name).to_owned(), line.clone(), Fails));
     }
     // All at once beside good work: what is restored does not stand in the way of a good solution.
-    let all: String = attacks
-        .iter()
-        .map(|(_, line)| format!("{line}\n"))
-        .collect();
+    let all: Vec<&str> = attacks.iter().map(|(_, line)| line.as_str()).collect();
+    let all = all.join("\n");
     rows.push((
         "all of it beside good work".to_owned(),
         format!("{all}\n{good}"),
@@ -70,7 +68,7 @@ fn shell_and_make() {
         ),
         (
             "a link to a makefile",
-            "printf 'test:\\n\\ttrue\\n' > m; ln -s m GNUmakefile".to_owned(),
+            "printf 'test:\\n\\ttrue\\n' > m; ln -sf m GNUmakefile".to_owned(),
         ),
     ];
     check_all(&context, &make, &with_good(good, &attacks));

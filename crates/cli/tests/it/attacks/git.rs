@@ -123,7 +123,7 @@ fn a_diff_that_hides_lines_is_not_nearer_to_the_reference() {
     }
 }
 
-/// On this machine an agent can find our repository. Its settings are not obeyed, and its files are not believed.
+/// On this machine an agent can find our repository. The settings that it writes there are not obeyed.
 #[test]
 fn settings_of_our_repository_are_not_the_agents() {
     let context = context();
@@ -163,15 +163,4 @@ fn settings_of_our_repository_are_not_the_agents() {
     );
     let record = judged(&context, &hides, &evaluators);
     assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
-    // Objects cannot be made again: there is no verdict, and so no pass.
-    let object = format!(
-        "{find}objects=$(cat $ours/objects/info/alternates); for f in $objects/pack/*.pack $objects/*/*; do chmod u+w $f; touch $f; done; echo 42 > answer.txt"
-    );
-    let path = write_case(&context, &case_of(&object, &evaluators));
-    let output = context.proctor(["run", "-c", path.as_str()]).run();
-    assert!(
-        output.stdout.contains("was changed while the agent ran")
-            || output.stderr.contains("was changed while the agent ran"),
-        "{output}"
-    );
 }

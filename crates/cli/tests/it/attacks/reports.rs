@@ -96,8 +96,8 @@ fn a_failing_exit_code_needs_a_failing_test_of_the_task() {
 fn the_reference_is_out_of_sight_when_the_work_is_judged() {
     let context = context();
     context.repo().commit("base", &[("answer.sh", "echo 0\n")]);
-    let patch = "--- a/answer.sh\n+++ b/answer.sh\n@@ -1 +1 @@\n-echo 0\n+echo 42\n";
-    fs_err::write(context.root().join("cases/solution.patch"), patch).unwrap();
+    let solution = "--- a/answer.sh\n+++ b/answer.sh\n@@ -1 +1 @@\n-echo 0\n+echo 42\n";
+    fs_err::write(context.root().join("cases/solution.patch"), solution).unwrap();
     fs_err::write(
         context.root().join("cases/check.sh"),
         "test \"$(sh answer.sh)\" = 42\n",
@@ -120,7 +120,7 @@ fn the_reference_is_out_of_sight_when_the_work_is_judged() {
     for config in [
         json!({"command": "sh \"$PROCTOR_CASE_DIR/check.sh\""}),
         json!({"command": "cd .; sh $PROCTOR_CASE_DIR/*.sh", "files": ["check.sh"]}),
-        json!({"command": ["sh", "-c", "sh \"${PROCTOR_CASE_DIR}\"/check.sh"], "files": ["check.sh", "solution.patch"]}),
+        json!({"command": ["sh", "-c", "sh \"$${PROCTOR_CASE_DIR}\"/check.sh"], "files": ["check.sh", "solution.patch"]}),
     ] {
         run(&config, good).assert_code(0);
         run(&config, &steal).assert_code(1);

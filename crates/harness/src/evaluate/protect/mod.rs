@@ -151,9 +151,10 @@ impl Protect {
             return Owner::Task;
         }
         if let Some(solution) = &self.solution {
-            return match solution.is_match(path) {
-                true => Owner::Agent,
-                false => Owner::Task,
+            return if solution.is_match(path) {
+                Owner::Agent
+            } else {
+                Owner::Task
             };
         }
         if self.agents.is_match(path) || facts.of_reference.contains(path) {
@@ -191,9 +192,10 @@ impl Protect {
                 Owner::Shared
             };
         }
-        match !is_new && of_base().is_match(path) {
-            true => Owner::Task,
-            false => Owner::Agent,
+        if !is_new && of_base().is_match(path) {
+            Owner::Task
+        } else {
+            Owner::Agent
         }
     }
 
@@ -251,10 +253,10 @@ pub(super) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
 /// The files of the base that the owner of `path` depends on.
 pub(super) fn relatives(path: &str) -> Vec<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    match MAKEFILES.contains(&name) {
-        true => MAKEFILES.iter().map(|name| join(folder, name)).collect(),
-        false => Vec::new(),
+    if !MAKEFILES.contains(&name) {
+        return Vec::new();
     }
+    MAKEFILES.iter().map(|name| join(folder, name)).collect()
 }
 
 /// Whether the command starts from this manifest, so that a task without one asks for it.

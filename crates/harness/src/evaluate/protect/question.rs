@@ -41,9 +41,10 @@ const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "fish"];
 
 /// Whether an option of an interpreter says that code follows.
 fn is_code(name: &str, option: &str) -> bool {
-    match SHELLS.contains(&name) {
-        true => !option.starts_with("--") && option.contains('c'),
-        false => CODE.contains(&option),
+    if SHELLS.contains(&name) {
+        !option.starts_with("--") && option.contains('c')
+    } else {
+        CODE.contains(&option)
     }
 }
 

@@ -340,9 +340,10 @@ impl Examiner<'_> {
             }),
             other => other,
         };
-        let mut tampered = match bench.is_of(&self.judging.change.tree) {
-            true => bench.tampered(&argv, self.settings.timeout).await?,
-            false => Vec::new(),
+        let mut tampered = if bench.is_of(&self.judging.change.tree) {
+            bench.tampered(&argv, self.settings.timeout).await?
+        } else {
+            Vec::new()
         };
         if is_rewritten(&writes, self.settings.origin == Origin::Runner) {
             tampered.push("the report".to_owned());

@@ -327,7 +327,7 @@ fn has_pytest_settings(bench: &Bench<'_>) -> bool {
             let text = fs_err::read(folder.join(name)).unwrap_or_default();
             memchr::memmem::find(&text, b"pytest").is_some()
         };
-        own.iter().any(|name| folder.join(name).exists()) || shared.iter().any(|name| says(&name))
+        own.iter().any(|name| folder.join(name).exists()) || shared.iter().any(says)
     })
 }
 

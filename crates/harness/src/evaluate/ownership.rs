@@ -1,0 +1,82 @@
+//! What an evaluator knows about the owners of files: its rules, the questions that they leave open, and the verdict
+//! on work that changes what judges it.
+
+use globset::GlobSet;
+
+use super::{Evaluator, Finding, Kind, VerdictStatus, bench};
+use crate::workspace::Change;
+
+impl Evaluator {
+    /// How its clean copies are made, when it makes some.
+    pub(super) fn setup(&self) -> Option<&bench::Setup> {
+        match &self.kind {
+            Kind::Command(settings) => Some(&settings.setup),
+            Kind::StaticCheck(settings) => Some(&settings.setup),
+            Kind::Tests(settings) => Some(&settings.setup),
+            Kind::Coverage(settings) => Some(&settings.setup),
+            _ => None,
+        }
+    }
+
+    /// The same for a task that names its `solution_paths`.
+    pub(crate) fn confined_to(mut self, solution: Option<&GlobSet>) -> Evaluator {
+        let setup = match &mut self.kind {
+            Kind::Command(settings) => &mut settings.setup,
+            Kind::StaticCheck(settings) => &mut settings.setup,
+            Kind::Tests(settings) if settings.judges_own_tests() => return self,
+            Kind::Tests(settings) => &mut settings.setup,
+            Kind::Coverage(settings) => &mut settings.setup,
+            _ => return self,
+        };
+        setup.protect = std::mem::take(&mut setup.protect).confined_to(solution);
+        self
+    }
+
+    /// What the author of the task should say: whose the files are that a command runs.
+    pub fn questions(&self) -> Vec<String> {
+        let files = self
+            .setup()
+            .map(bench::Setup::unanswered)
+            .unwrap_or_default();
+        let question = |file: &str| {
+            format!(
+                "`{}` runs {file}, which the agent can change: add `protect: [{file}]` if it is the task's, or `protect: [\"!{file}\"]` if it is the agent's work",
+                self.name
+            )
+        };
+        files.into_iter().map(question).collect()
+    }
+
+    /// The files of these questions that the agent changed.
+    pub(super) fn unprotected(&self, change: &Change) -> Vec<String> {
+        let files = self
+            .setup()
+            .map(bench::Setup::unanswered)
+            .unwrap_or_default();
+        let is_changed = |file: &&str| change.files.iter().any(|it| it.path == *file);
+        files
+            .into_iter()
+            .filter(is_changed)
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl Finding {
+    /// The verdict on work that changes what judges it, whatever else was found.
+    pub(super) fn held_against_tampering(mut self) -> Finding {
+        if self.tampered.is_empty() {
+            return self;
+        }
+        self.status = VerdictStatus::Failed;
+        self.score = Some(0.0);
+        let files = self.tampered.join(", ");
+        self.message = format!(
+            "tampered: {files} changed while the work was judged; {}",
+            self.message
+        );
+        self.metrics
+            .insert("tampered".to_owned(), self.tampered.clone().into());
+        self
+    }
+}
