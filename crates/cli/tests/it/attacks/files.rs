@@ -3,7 +3,7 @@
 use proctor_testkit::{TestContext, program, test_runner};
 use serde_json::{Value, json};
 
-use super::{Expect, Fails, Passes, Row, Tampered, check, write};
+use super::{Expect, Fails, Passes, Row, Tampered, check, clear, write};
 use crate::{
     judging::judged,
     support::{context, with, write_case},
@@ -77,6 +77,7 @@ fn shell_and_make() {
         let case = crate::judging::case_of("echo exit 0 > check.sh; echo x > other.txt", &command);
         with(&case, more)
     };
+    clear(&context);
     let output = crate::support::run(
         &context,
         &confined(&json!({"solution_paths": ["answer.txt"]})),
@@ -124,9 +125,7 @@ fn products_of_tasks() {
         &crate::judging::case_of(line, &look),
         &json!({"expected_source": "branch", "expected": "solution"}),
     );
-    for earlier in context.run_dirs() {
-        fs_err::remove_dir_all(earlier).unwrap();
-    }
+    clear(&context);
     crate::support::run(&context, &case).assert_code(0);
     let restored = &context.record()["verdicts"][0]["restored"];
     assert_eq!(*restored, json!(["conftest.py"]));
@@ -369,9 +368,7 @@ fn settings_in_the_shared_temporary_folder_judge_nothing() {
         let evaluators = json!([{"name": "tests", "config": config}]);
         let good = "printf 'def add(a, b):\\n    return a + b\\n' > calc.py";
         let case = write_case(&context, &crate::judging::case_of(good, &evaluators));
-        for earlier in context.run_dirs() {
-            fs_err::remove_dir_all(earlier).unwrap();
-        }
+        clear(&context);
         let output = context
             .proctor(["run", "-c", case.as_str()])
             .env("TMPDIR", &temp)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Fails, Passes, check};
+use super::{Fails, Passes, check, clear};
 use crate::{
     judging::{case_of, judged, standing},
     support::{context, with, write_case},
@@ -17,11 +17,8 @@ fn attributes_of_the_work_neither_garble_hidden_tests_nor_hide_lines() {
         (".gitattributes", "*.win text eol=crlf\n"),
     ];
     context.repo().commit("base", &files);
-    let hidden = context.root().join("hidden");
-    fs_err::create_dir(&hidden).unwrap();
     let tests =
         json!([{"name": "command", "config": {"command": "sh check.sh", "protect": ["check.sh"]}}]);
-    fs_err::write(hidden.join("unused"), "").unwrap();
     let repo = context.repo();
     repo.commit("check", &[("check.sh", "grep -qx 42 answer.txt\n")]);
     let encode = "echo '*.sh working-tree-encoding=UTF-7' > .gitattributes";
@@ -104,9 +101,7 @@ fn a_diff_that_hides_lines_is_not_nearer_to_the_reference() {
     let score = |line: &str| {
         let reference = json!({"expected_source": "branch", "expected": "solution"});
         let path = write_case(&context, &with(&case_of(line, &evaluators), &reference));
-        for earlier in context.run_dirs() {
-            fs_err::remove_dir_all(earlier).unwrap();
-        }
+        clear(&context);
         context.proctor(["run", "-c", path.as_str()]).run();
         standing(&context.record()).1.unwrap()
     };

@@ -54,6 +54,13 @@ pub fn check(context: &TestContext, evaluators: &Value, rows: &[Row<'_>]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Remove the runs of earlier rows.
+pub fn clear(context: &TestContext) {
+    for earlier in context.run_dirs() {
+        fs_err::remove_dir_all(earlier).unwrap();
+    }
+}
+
 /// A line for the shell that writes a file.
 pub fn write(path: &str, text: &str) -> String {
     let folder = match path.rsplit_once('/') {

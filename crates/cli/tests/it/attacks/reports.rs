@@ -10,20 +10,21 @@ use crate::support::{context, with, write_case};
 #[test]
 fn the_path_of_the_report_is_not_in_the_environment() {
     let context = context();
-    let run = "echo '1..1' > \"$1\"; sh answer.sh && echo 'ok 1 - one' >> \"$1\" || { echo 'not ok 1 - one' >> \"$1\"; exit 1; }\n";
+    let run = "out=${1:-/dev/stdout}\n{ sh answer.sh && echo 'ok 1 - one' || echo 'not ok 1 - one'; echo '1..1'; } > $out\n";
     let files = [("tests/run.sh", run), ("answer.sh", "exit 1\n")];
     context.repo().commit("base", &files);
-    let config = json!({"command": "sh tests/run.sh \"$PROCTOR_REPORT\""});
-    let evaluators = json!([{"name": "tests", "config": config}]);
     let forge = "test -n \"$PROCTOR_REPORT\" && printf '1..1\\nok 1 - one\\n' > \"$PROCTOR_REPORT\"; exit 1";
-    check(
-        &context,
-        &evaluators,
-        &[
-            ("honest work", "echo exit 0 > answer.sh", Passes),
-            ("a report by the work", &write("answer.sh", forge), Fails),
-        ],
-    );
+    for command in ["sh tests/run.sh", "sh tests/run.sh \"$PROCTOR_REPORT\""] {
+        let evaluators = json!([{"name": "tests", "config": {"command": command}}]);
+        check(
+            &context,
+            &evaluators,
+            &[
+                ("honest work", "echo exit 0 > answer.sh", Passes),
+                ("a report by the work", &write("answer.sh", forge), Fails),
+            ],
+        );
+    }
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn a_report_that_is_rewritten_after_the_runner_closed_it_is_tampering() {
 #[test]
 fn a_failing_exit_code_needs_a_failing_test_of_the_task() {
     let context = context();
-    let run = "echo '1..1'; sh answer.sh; code=$?; echo 'ok 1 - one'; exit $code\n";
+    let run = "n=1; sh answer.sh; code=$?; test -f more && { echo 'not ok 2 - mine'; n=2; }; echo 'ok 1 - one'; echo 1..$n; exit $code\n";
     context
         .repo()
         .commit("base", &[("tests/run.sh", run), ("answer.sh", "exit 0\n")]);
@@ -85,7 +86,7 @@ fn a_failing_exit_code_needs_a_failing_test_of_the_task() {
             ),
             (
                 "a failing test that the task does not have",
-                "echo 'echo \"not ok 2 - mine\"; exit 1' > answer.sh",
+                "touch more; echo exit 1 > answer.sh",
                 Fails,
             ),
         ],
