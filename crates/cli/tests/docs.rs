@@ -114,6 +114,12 @@ fn folder(context: &TestContext) -> Utf8PathBuf {
     ] {
         std::fs::write(folder.join(name), text).unwrap();
     }
+    for name in ["small-agent.sh", "judge.sh"] {
+        let path = folder.join(name);
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+    }
     folder
 }
 
