@@ -24,7 +24,7 @@ use crate::{
     store::{self, META_FILE, StoreError, meta_scores},
     task::{Checkout, Files, History, Task},
     trial,
-    workspace::{Base, Workspace},
+    workspace::{Base, Change, Workspace},
 };
 
 /// Where the workspace of a repo's task is seen in containers.
@@ -122,8 +122,19 @@ impl Rescore<'_> {
         let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
         let artifacts = trial.folder.join("artifacts");
         let sandbox = court.docker.as_ref().unwrap_or(&Sandbox::Local);
+        let (workspace, change) = self.remake_foreign(trial, &task, &area).await?;
+        // Last, for a container has to be left again.
         let room = trial.room(suite, &task, sandbox).await?;
-        let remade = self.remake_foreign(trial, &task, room, &area).await?;
+        let workdir = match &room {
+            Room::Local => workspace.path.clone(),
+            Room::Docker(_) => WORKSPACE.into(),
+        };
+        let remade = Remade {
+            workspace,
+            change,
+            room,
+            workdir,
+        };
         let subject = Subject {
             agent: &trial.meta.orchestrator,
             trial: trial.meta.trial,
@@ -143,9 +154,8 @@ impl Rescore<'_> {
         &self,
         trial: &ForeignTrial,
         task: &Task,
-        room: Room,
         area: &Area,
-    ) -> Result<Remade, String> {
+    ) -> Result<(Workspace, Change), String> {
         let Files::Repo(Checkout { repo, branch, .. }) = &task.files else {
             return Err("its task does not come from a repo".to_owned());
         };
@@ -165,16 +175,7 @@ impl Rescore<'_> {
         let change = workspace.redo(None, &diff).await.map_err(|error| {
             format!("{PATCH_FILE} cannot be applied to {tag} of {repo}: {error}")
         })?;
-        let workdir = match &room {
-            Room::Local => path,
-            Room::Docker(_) => WORKSPACE.into(),
-        };
-        Ok(Remade {
-            workspace,
-            change,
-            room,
-            workdir,
-        })
+        Ok((workspace, change))
     }
 }
 
