@@ -79,7 +79,7 @@ pub enum CliError {
         /// The folder.
         folder: Utf8PathBuf,
     },
-    /// Some of several runs could not be judged again; each was told.
+    /// Some of several runs could not be judged again; each was reported.
     #[error("{count} of the runs could not be judged again")]
     NotRescored {
         /// How many.

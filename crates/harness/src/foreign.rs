@@ -188,7 +188,7 @@ pub(crate) fn is_trial(folder: &Utf8Path) -> bool {
     folder.join(META_FILE).is_file() && !record.exists()
 }
 
-/// The folders of the trials of a run that Thunderdome wrote; none when it is no such run.
+/// The folders of the trials of a run that Thunderdome wrote; empty for any other folder.
 pub fn trial_folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     if run.join(PLAN_FILE).exists() || run.join(store::LOCK_FILE).exists() {
         return Vec::new();

@@ -35,7 +35,7 @@ pub(super) struct Filled {
     pub(super) faults: Vec<Fault>,
     /// Every value that was put in, with its name.
     pub(super) inserted: Vec<(String, String)>,
-    /// Names without a value that are no faults yet.
+    /// Names without a value, which become faults in `sorted`.
     unset: Vec<Unset>,
 }
 

@@ -238,7 +238,7 @@ fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
 }
 
 /// Read numbers and the like in the map `key` as the text that is written there, as Thunderdome does.
-/// A map that is left empty is no map.
+/// A map that is left empty counts as left out.
 fn as_text(config: &mut Node, key: &str, source: &Source) {
     if config
         .get(key)
