@@ -125,7 +125,7 @@ struct Judged {
     shell: Option<&'static str>,
 }
 
-/// What the command does with the work is the work's result. One that is not found is the task's mistake, unless
+/// The end of the command is the work's result. One that is not found is the task's mistake, unless
 /// it is found without the work or with the reference solution.
 pub(super) async fn judge(
     settings: &Settings,
@@ -147,7 +147,7 @@ pub(super) async fn judge(
     Ok(found)
 }
 
-/// What the command can be run with, other than the work.
+/// A control tree with which the command is found.
 async fn found_with(
     settings: &Settings,
     judging: &Judging<'_>,

@@ -1,5 +1,5 @@
-//! How a command that judges ended, and whose doing that is. What the command did, its exit code, a signal,
-//! its time or memory limit, is the work's result. Only a command that could not be found is in doubt: then
+//! How a command that judges ended, and whose doing that is. Its exit code, a signal, its time or memory
+//! limit are the work's result. Only a command that could not be found is in doubt: then
 //! it is tried on the untouched task and on the reference solution.
 
 use proctor_process::{EndReason, Status};
@@ -26,7 +26,7 @@ pub(super) enum End {
 impl End {
     /// How a command ended, or why that is not known: it was interrupted.
     pub(super) fn of(ran: &Ran, line: &str) -> Result<End, String> {
-        /// What shells have for "not executable" and "no such program", and `cmd.exe` for a program that
+        /// The codes of shells for "not executable" and "no such program", and `cmd.exe` for a program that
         /// a script does not find. Elsewhere no exit code is that high.
         const NOT_FOUND: [i32; 3] = [126, 127, 9009];
         match (ran.exit.ended_by, ran.exit.status) {
@@ -82,7 +82,7 @@ impl End {
 pub(super) struct ControlTree {
     /// Tells its files from others of the same evaluator.
     pub(super) name: &'static str,
-    /// What it is, for people.
+    /// Its description, for people.
     pub(super) what: &'static str,
     pub(super) tree: String,
 }

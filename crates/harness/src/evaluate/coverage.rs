@@ -96,7 +96,7 @@ struct Measured {
     end: End,
     /// How it ended, in words.
     ended: String,
-    /// What it measured, or why nothing.
+    /// The measurement, or why there is none.
     coverage: Result<Coverage, String>,
     restored: Vec<String>,
     tampered: Vec<String>,
@@ -165,7 +165,7 @@ pub(super) async fn judge(
     Ok(found)
 }
 
-/// What the command does better with than with the work.
+/// A control tree with which the command does better than with the work.
 async fn better_with(
     settings: &Settings,
     judging: &Judging<'_>,

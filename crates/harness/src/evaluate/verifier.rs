@@ -157,7 +157,7 @@ fn conclude(
         last => format!("; test.sh said: {last}"),
     };
     let (reward, message) = match (end, rewards) {
-        // What was written before the end is not the result of tests that did not end.
+        // A reward that was written before the end is not the result of tests that did not end.
         (End::TimedOut, _) => {
             let limit = verifier.timeout.as_secs_f64();
             let message = format!("test.sh ran into its time limit of {limit} s{said}");

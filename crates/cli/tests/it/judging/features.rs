@@ -174,7 +174,7 @@ fn tests_that_the_work_registers_within_the_tasks_own_file_do_not_count() {
     assert_eq!(standing(&record), ("failed", Some(0.5)), "{record:#}");
 }
 
-/// Names that are others in every run are not missing; they are told apart by a second run.
+/// Names that are others in every run are not missing; a second run finds them.
 #[test]
 fn parametrised_tests_with_changing_names_do_not_fail_a_correct_solution() {
     let Some(folder) = test_runner("python") else {

@@ -27,7 +27,7 @@ impl Lookup {
     }
 }
 
-/// What stands in the hunks of a patch, after the change and before it.
+/// The text in the hunks of a patch, after the change and before it.
 pub(super) fn sides(patch: &str) -> [String; 2] {
     let (mut new, mut old) = (String::new(), String::new());
     let mut in_hunk = false;

@@ -1,4 +1,4 @@
-//! What compilers print when code does not build: a runner that has to build first then reports no
+//! The output of compilers when code does not build: a runner that has to build first then reports no
 //! test at all.
 
 use super::{
@@ -8,7 +8,7 @@ use super::{
 };
 
 impl TestReport {
-    /// What could not be built, by the output of `cargo` or `go`; `None` when that is not what it says.
+    /// The crates or packages that could not be built, by the output of `cargo` or `go`; `None` when that is not what it says.
     pub fn of_failed_build(output: &[u8]) -> Option<TestReport> {
         let text = String::from_utf8_lossy(output);
         let text = anstream::adapter::strip_str(&text).to_string();

@@ -18,7 +18,7 @@ pub(super) struct Control {
     pub(super) has_run: bool,
     /// Whether it gave results.
     pub(super) has_results: bool,
-    /// What was reported; nothing where only a summary is printed.
+    /// The entries of the report; none where only a summary is printed.
     tests: Vec<Seen>,
     /// How many tests ran, by a summary.
     total: u64,
@@ -133,7 +133,7 @@ impl Expected {
             Origin::Work => known.contains_key(&test.name),
             Origin::Unknown => !is_whole || known.contains_key(&test.name),
         };
-        // Where the reference skips a test, on this platform say, so may everybody.
+        // Where the reference skips a test, on this platform say, others may skip it too.
         let has_run = |test: &&Seen| test.status != Status::Skipped;
         let mut names = Control::counted(reference.tests().filter(is_the_tasks).filter(has_run));
         let has_tests = reference.tests().any(|test| has_run(&test));

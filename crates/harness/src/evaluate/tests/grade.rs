@@ -18,7 +18,7 @@ use crate::evaluate::reports::{Counts, Format, Status, TestCase, TestReport};
 pub(super) struct Grade {
     tests: Vec<Judged>,
     source: String,
-    /// What kind of report it is; `None` for a summary.
+    /// The kind of report; `None` for a summary.
     format: Option<Format>,
     counts: Counts,
     /// Names that occur more than once in the report.
@@ -238,10 +238,10 @@ impl Grade {
             let rest = group.strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
         };
-        let is_told = |test: &Judged| {
+        let is_reported = |test: &Judged| {
             test.group.as_deref().is_some_and(is_of) || (test.is_load && test.name.ends_with(name))
         };
-        is_named && !self.tests.iter().any(is_told)
+        is_named && !self.tests.iter().any(is_reported)
     }
 
     /// Whether nothing is left to win.
@@ -587,7 +587,7 @@ mod tests {
         };
         let silent = vec![of("tests.test_add", "a")];
         check(silent.clone(), &broken, 0.5, 2);
-        let told = [silent, vec![of("tests.test_mul.TestX", "b")]].concat();
-        check(told, &broken, 1.0, 2);
+        let reported = [silent, vec![of("tests.test_mul.TestX", "b")]].concat();
+        check(reported, &broken, 1.0, 2);
     }
 }

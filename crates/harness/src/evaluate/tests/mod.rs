@@ -171,7 +171,7 @@ impl Examiner<'_> {
         Ok(expected.stable(&self.control(&again, None).await?))
     }
 
-    /// What a run of the tests on something else than the work gives, kept for all trials of the task in this
+    /// The results of the tests on something else than the work, kept for all trials of the task in this
     /// run until they are judged again. `first` is a run that may have been just that.
     async fn control(
         &self,
@@ -238,7 +238,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// What the same command does better on, other than the work.
+    /// A control tree on which the same command does better than on the work.
     async fn proof(&self, is_better: fn(&Control) -> bool) -> Result<Option<&'static str>, String> {
         for tree in self.judging.controls().await {
             if is_better(&self.control(&tree, None).await?) {

@@ -203,7 +203,7 @@ impl Sources {
     }
 }
 
-/// What a test may be called in code: a function, and where tests have titles the innermost one.
+/// The names that a test may have in code: a function, and where tests have titles the innermost one.
 fn names_in_code(source: Format, name: &str) -> Vec<&str> {
     let title = name.rsplit(" > ").next().unwrap_or(name);
     match source {
