@@ -302,7 +302,9 @@ fn go_feature_task() {
         return;
     };
     let path = format!("{}:/usr/bin:/bin", go.parent().unwrap());
-    let cache = context().root().with_file_name("proctor-go-feature-cache");
+    // One cache for all trials, which is removed with this folder.
+    let shared = context();
+    let cache = shared.root().join("go-cache");
     let test = "package p\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) { if Mul(1, 2) != 2 { t.Fatal() } }\nfunc TestTwo(t *testing.T) { t.Run(\"case\", func(t *testing.T) { if Mul(2, 2) != 4 { t.Fatal() } }) }\n";
     let mul = |more: &str, body: &str| {
         written(
