@@ -102,7 +102,7 @@ async fn a_missing_image_is_named() {
     let error = rig.engine.create(spec).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no image \"proctor-test:no-such\""
+        "image \"proctor-test:no-such\" is not on the engine"
     );
 }
 

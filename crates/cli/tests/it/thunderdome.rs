@@ -494,12 +494,12 @@ fn the_claude_code_adapter_hands_over_the_task_and_tells_the_figures() {
         let input = json!({"type": "tool_use", "name": "Fake", "text": looks});
         json!({"type": "tool_use", "id": "t", "name": name, "input": input})
     };
-    let content = [
+    let blocks = [
         call("Bash"),
         json!({"type": "text", "text": looks}),
         call("Odd"),
     ];
-    let calls = json!({"line": {"message": {"id": "m", "content": content}, "type": "assistant"}});
+    let calls = json!({"line": {"message": {"id": "m", "content": blocks}, "type": "assistant"}});
     let end = result_with(&json!({"result": looks}));
     install_claude(
         &context,
