@@ -106,6 +106,7 @@ fn folder(context: &TestContext) -> Utf8PathBuf {
     }
     for (name, text) in [
         ("prompt.md", "Mend leap.sh."),
+        ("expected.json", "{}"),
         ("solution.patch", ""),
         (
             "evaluators/small-change.yaml",
