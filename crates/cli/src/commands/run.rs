@@ -41,7 +41,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         [path] if find::is_dataset(&host.cwd.join(path)) => {
             super::suite::run_folder(path, args, &host, &settings)
         }
-        _ if args.suite != SuiteArgs::default() => Err(CliError::NotASuite),
+        _ if args.suite != SuiteArgs::default() => {
+            // A file that cannot be read says so first: it may have been meant for a suite.
+            super::load(&paths, &host, &settings, &args.models)?;
+            Err(CliError::NotASuite)
+        }
         _ => run_cases(&paths, args, &host, &settings),
     }
 }

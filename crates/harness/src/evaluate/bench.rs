@@ -1,6 +1,6 @@
 //! A clean copy of an agent's work and the commands that are run in it, in a fresh place of the trial's kind.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, io::ErrorKind, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -14,6 +14,7 @@ use super::{
     shell::{self, Ran, ShellCommand},
 };
 use crate::{
+    beneath::Beneath,
     platform::{self, Shell, WriteWatch},
     sandbox::{Access, Room, View, docker::Network},
     tree,
@@ -22,6 +23,12 @@ use crate::{
 
 /// Names the file that a report is to be written to, in the text of a command.
 pub(super) const REPORT: &str = "PROCTOR_REPORT";
+
+/// Stands in the place of secrets in containers.
+const NO_SECRET: &str = "no-secret";
+
+/// A report larger than this is not read.
+const MAX_REPORT: u64 = 64 << 20;
 
 /// Names the copy, in the words of known runners.
 const COPY: &str = "$PROCTOR_COPY";
@@ -325,7 +332,14 @@ impl<'a> Bench<'a> {
             with_report(argv, &report)
         };
         let copy = self.copy_inside().into_string();
-        let argv: Vec<String> = argv.iter().map(|it| it.replace(COPY, &copy)).collect();
+        let mut argv: Vec<String> = argv.iter().map(|it| it.replace(COPY, &copy)).collect();
+        if let Room::Docker(_) = self.room {
+            // The work runs there, and would see what it was not given.
+            let secrets = &self.judging.host.secrets;
+            for text in argv.iter_mut().chain(env.values_mut()) {
+                *text = secrets.replace(text, NO_SECRET).into_owned();
+            }
+        }
         let command = ShellCommand {
             argv: &argv,
             env,
@@ -347,6 +361,18 @@ impl<'a> Bench<'a> {
     /// The file that a report is to be written to, on this machine.
     pub(super) fn report(&self) -> Utf8PathBuf {
         self.report.join("report")
+    }
+
+    /// The report at a path below the copy, or in the folder of reports.
+    pub(super) fn report_file(&self, below: Option<&Utf8Path>) -> ReportFile {
+        let (root, path) = match below {
+            Some(path) => (&self.copy, path),
+            None => (&self.report, Utf8Path::new("report")),
+        };
+        ReportFile {
+            root: Beneath::new(root.clone()),
+            path: path.to_owned(),
+        }
     }
 
     /// Watch what is written to the report, where its folder is one of this machine.
@@ -374,6 +400,29 @@ impl<'a> Bench<'a> {
         let left = self.room.leave().await;
         left.map_err(|error| error.to_string())?;
         removed.map_err(|error| format!("could not remove the clean copy: {error}"))
+    }
+}
+
+/// A report in a folder that the work writes to: folders on the way may be links to anywhere.
+pub(super) struct ReportFile {
+    root: Beneath,
+    path: Utf8PathBuf,
+}
+
+impl ReportFile {
+    /// Remove what came with the work: it is not a report of this run.
+    pub(super) fn remove(&self) {
+        // One that cannot be removed cannot be read either.
+        let _ = self.root.remove(&self.path);
+    }
+
+    /// The report; `None` when there is none.
+    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, String> {
+        match self.root.read(&self.path, MAX_REPORT) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("the report cannot be read: {error}")),
+        }
     }
 }
 

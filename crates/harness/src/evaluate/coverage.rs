@@ -16,7 +16,6 @@ use super::{
     control::End,
     protect::Protect,
     reports::Coverage,
-    tests::bounded,
     words::CommandWords,
 };
 use crate::config::{EvaluatorSpec, Fault};
@@ -190,18 +189,18 @@ async fn measure(
     which: (&str, &str),
 ) -> Result<Measured, String> {
     let bench = Bench::open(&settings.setup, judging, place, which).await?;
-    let report = match &settings.report {
-        Some(path) => bench.copy.join(path),
-        None => bench.report(),
-    };
-    // A report that came with the work is not one of this run.
-    let _ = fs_err::remove_file(&report);
+    let report = bench.report_file(settings.report.as_deref());
+    report.remove();
     let logs = bench.logs.clone();
     let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
-    let coverage = bounded(&report)
-        .and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
+    let written = report.read().and_then(|bytes| {
+        let missing = "the report cannot be read: there is none";
+        bytes.ok_or_else(|| missing.to_owned())
+    });
+    let coverage =
+        written.and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
     let restored = bench.restored.clone();
     let tampered = match bench.is_of(&judging.change.tree) {
         true => bench.tampered(&settings.argv, settings.timeout).await?,

@@ -241,15 +241,16 @@ async fn ask(
         .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
-    let report = bench.report();
-    let written = match report.symlink_metadata() {
-        Ok(_) => bounded(&report)?,
-        Err(_) => bounded(&logs.join("stdout"))?,
+    let report = bench.report_file(None).read()?;
+    let has_report = report.is_some();
+    let written = match report {
+        Some(report) => report,
+        None => bounded(&logs.join("stdout"))?,
     };
     let findings = match Findings::read(&written) {
         Ok(findings) => Some(findings.relative_to(bench.copy_inside().as_str())),
         // A report that is there and cannot be read says nothing either way.
-        Err(error) if report.exists() => return Err(error.to_string()),
+        Err(error) if has_report => return Err(error.to_string()),
         Err(_) => None,
     };
     let tampered = bench.tampered(&settings.argv, settings.timeout).await?;

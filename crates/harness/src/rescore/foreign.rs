@@ -164,7 +164,8 @@ impl Rescore<'_> {
         let path = area.path.join("src-modified");
         let made = async {
             fs_err::create_dir_all(&private)?;
-            let source = Source::open(repo, branch.as_deref(), History::None, self.host, &private).await?;
+            let source =
+                Source::open(repo, branch.as_deref(), History::None, self.host, &private).await?;
             let base = Arc::new(Base::make(source, History::None, self.host, &private).await?);
             Workspace::create(&base, self.host, &path, &private).await
         };

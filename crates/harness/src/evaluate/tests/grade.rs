@@ -175,7 +175,11 @@ impl Grade {
         }
         self.tests.sort_by(|one, other| one.name.cmp(&other.name));
         // A command that fails has a reason that the task knows. Else its report cannot be believed.
-        if !self.tests.iter().any(|test| test.counts && !test.is_passed()) {
+        if !self
+            .tests
+            .iter()
+            .any(|test| test.counts && !test.is_passed())
+        {
             self.contradiction = self.contradiction.or(self.failing);
         }
     }

@@ -6,7 +6,6 @@ mod grade;
 mod settings;
 mod trace;
 
-use camino::Utf8PathBuf;
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
@@ -19,7 +18,7 @@ use self::{
 };
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
-    bench::Bench,
+    bench::{Bench, ReportFile},
     control::{ControlTree, End},
     reports::{ReportError, Status, TestCase, TestReport, TextSummary},
     slot::Slot,
@@ -312,9 +311,7 @@ impl Examiner<'_> {
         // A report that came with the work is not one of this run.
         let file = self.settings.origin.file(bench);
         if let Some(file) = &file {
-            crate::tree::remove(file)
-                .or_else(|_| fs_err::remove_file(file))
-                .ok();
+            file.remove();
         }
         let argv = self.settings.argv_in(bench);
         let line = self.settings.line();
@@ -326,7 +323,7 @@ impl Examiner<'_> {
         let end = End::of(&ran, &line)?;
         let ended = end.in_words(&line, &ran.last_line);
         let results = match end {
-            End::Exited(_) | End::NotFound(_) => self.read(file, &logs, end),
+            End::Exited(_) | End::NotFound(_) => self.read(file.as_ref(), &logs, end),
             End::Killed(_) | End::TimedOut => Err(Nothing::known(end.in_words(&line, ""))),
         };
         let results = match results {
@@ -360,15 +357,14 @@ impl Examiner<'_> {
     /// Read what a run left.
     fn read(
         &self,
-        file: Option<Utf8PathBuf>,
+        file: Option<&ReportFile>,
         logs: &camino::Utf8Path,
         end: End,
     ) -> Result<Results, Nothing> {
         let named = |report| Results::Report(report, Vec::new());
-        let written = file.filter(|file| file.symlink_metadata().is_ok());
-        if let Some(file) = &written {
+        let written = file.map_or(Ok(None), ReportFile::read);
+        if let Some(bytes) = written.map_err(Nothing::known)? {
             let kept = logs.join("report");
-            let bytes = bounded(file).map_err(Nothing::known)?;
             // Evidence; the results do not depend on it.
             let _ = fs_err::write(&kept, &bytes);
             let report = TestReport::read(&bytes);
@@ -479,7 +475,7 @@ fn is_rewritten(writes: &Writes, is_known_runner: bool) -> bool {
     earlier.any(|report| report.tests.iter().any(is_lost))
 }
 
-/// The bytes of a regular file of a sensible size: the work may have put anything there.
+/// The bytes of a log of ours, if it is of a sensible size.
 pub(super) fn bounded(path: &camino::Utf8Path) -> Result<Vec<u8>, String> {
     let about = path
         .symlink_metadata()

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::{
     config::{EvaluatorSpec, Fault},
     evaluate::{
-        bench::{Bench, Hidden, Setup},
+        bench::{Bench, Hidden, ReportFile, Setup},
         command,
         protect::{self, Protect},
         shell,
@@ -160,11 +160,11 @@ pub(super) enum Origin {
 
 impl Origin {
     /// The file that the report is looked for in.
-    pub(super) fn file(&self, bench: &Bench<'_>) -> Option<Utf8PathBuf> {
+    pub(super) fn file(&self, bench: &Bench<'_>) -> Option<ReportFile> {
         match self {
-            Origin::Runner | Origin::Any => Some(bench.report()),
+            Origin::Runner | Origin::Any => Some(bench.report_file(None)),
             Origin::Output => None,
-            Origin::File(path) => Some(bench.copy.join(path)),
+            Origin::File(path) => Some(bench.report_file(Some(path))),
         }
     }
 }

@@ -76,8 +76,7 @@ impl Sources {
         let restored: BTreeSet<&String> = bench.restored.iter().collect();
         let is_brought = |path: &String| !hidden.contains(path) && !restored.contains(path);
         let brought: BTreeSet<String> = changed.into_iter().filter(is_brought).collect();
-        let is_own =
-            |path: &&String| !brought.contains(*path) && setup.protect.is_sealed(path);
+        let is_own = |path: &&String| !brought.contains(*path) && setup.protect.is_sealed(path);
         let mut sources = Sources::default();
         let mut left = MAX_BYTES;
         for path in base.iter().filter(is_own).chain(&hidden).chain(&brought) {
