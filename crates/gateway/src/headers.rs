@@ -42,6 +42,8 @@ pub(crate) fn for_upstream(mut headers: HeaderMap) -> HeaderMap {
     }
     headers.remove("x-api-key");
     headers.remove("x-goog-api-key");
+    // Google's servers would take the request for one of another method.
+    headers.remove("x-http-method-override");
     // Whoever did not say that it can decompress gets nothing compressed.
     headers
         .entry(ACCEPT_ENCODING)

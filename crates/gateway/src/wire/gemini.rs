@@ -3,26 +3,44 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::path::model_segment;
 use super::{Kind, Route, Seen, Wire, last_value};
 use crate::tokens::Tokens;
 
 /// Finds the model and the method in `/v1beta/models/M:method`, with the version or without.
 pub(super) fn route(path: &str) -> Option<Route> {
-    let plain = path
-        .strip_prefix("/v1beta")
-        .or_else(|| path.strip_prefix("/v1"));
-    let plain = plain.unwrap_or(path);
-    let (model, method) = plain.strip_prefix("/models/")?.split_once(':')?;
+    let (model, method) = without_version(path)
+        .strip_prefix("/models/")?
+        .split_once(':')?;
     let (kind, streams) = match method {
         "generateContent" => (Kind::Generate, false),
         "streamGenerateContent" => (Kind::Generate, true),
         "countTokens" => (Kind::CountTokens, false),
         _ => return None,
     };
-    let mut route = Route::new(Wire::Gemini, kind, format!("/v1beta{plain}"));
+    // The slash behind a vendor's name stays: gateways behind this one route by it.
+    let segment = model_segment(model)?.replace("%2F", "/");
+    let path = format!("/v1beta/models/{segment}:{method}");
+    let mut route = Route::new(Wire::Gemini, kind, path);
     route.model = Some(model.to_owned());
     route.streams = streams;
     Some(route)
+}
+
+/// The list of models, or one of them.
+pub(super) fn route_lookup(path: &str) -> Option<Route> {
+    let rest = without_version(path).strip_prefix("/models")?;
+    let is_model = |name: &str| !name.is_empty() && !name.contains(['/', ':', '[', ']']);
+    if !rest.is_empty() && !rest.strip_prefix('/').is_some_and(is_model) {
+        return None;
+    }
+    let path = format!("/v1beta/models{rest}");
+    Some(Route::new(Wire::Gemini, Kind::Lookup, path))
+}
+
+fn without_version(path: &str) -> &str {
+    let rest = path.strip_prefix("/v1beta");
+    rest.or_else(|| path.strip_prefix("/v1")).unwrap_or(path)
 }
 
 #[derive(Deserialize)]

@@ -39,6 +39,49 @@ fn bytes_and_headers_pass_unchanged_and_only_the_key_is_another() {
 }
 
 #[test]
+fn only_known_endpoints_reach_the_provider() {
+    let fake = Fake::says(json_reply("{}"));
+    let gateway = gateway(&fake.upstream());
+    let key = mint(&gateway);
+    let ask_for = |line: &str| {
+        let head = format!("{line} HTTP/1.1\r\nx-api-key: {}", key.expose());
+        ask(&gateway, &head, b"{}").status
+    };
+    for line in [
+        "GET /v1/models/../files",
+        "GET /v1/models/%2e%2e/files",
+        "GET /v1/models/..%2Ffiles?limit=9",
+        "GET /v1beta/files",
+        "GET /v1beta/models/../cachedContents",
+        "POST /v1/messages/../files",
+        "POST /v1/messages/batches",
+    ] {
+        assert_eq!(ask_for(line), 404, "{line}");
+    }
+    assert!(fake.seen().is_empty(), "{:?}", fake.seen());
+    for line in [
+        "POST //v1/messages?beta=true",
+        "GET /v1/models/claude-sonnet-4-5",
+        "GET /v1/x/../models?limit=9",
+    ] {
+        assert_eq!(ask_for(line), 200, "{line}");
+    }
+    let lines: Vec<String> = fake
+        .seen()
+        .iter()
+        .map(|seen| seen.line().to_owned())
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "POST /v1/messages?beta=true HTTP/1.1",
+            "GET /v1/models/claude-sonnet-4-5 HTTP/1.1",
+            "GET /v1/models?limit=9 HTTP/1.1",
+        ]
+    );
+}
+
+#[test]
 fn each_client_may_put_its_key_where_it_is_used_to() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
