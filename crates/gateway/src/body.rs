@@ -10,6 +10,7 @@ use futures_util::Stream;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::abandoned;
 use crate::answer::Answer;
 use crate::ledger::Ended;
 use crate::live::Live;
@@ -53,10 +54,9 @@ impl From<String> for Body {
 
 impl Body {
     fn of(source: Source) -> Self {
-        Self {
-            source,
-            ..Self::default()
-        }
+        let mut body = Self::default();
+        body.source = source;
+        body
     }
 
     /// The body of an upstream's answer.
@@ -95,6 +95,27 @@ impl Body {
         {
             answer.give_back();
         }
+    }
+
+    /// The client gets no more of it; the call is read on where the provider bills the rest.
+    fn leave(&mut self, ended: Ended) {
+        let Some(mut live) = self.live.take() else {
+            return;
+        };
+        match std::mem::take(&mut self.source) {
+            Source::Upstream(answer) => abandoned::read_on(answer, live, ended),
+            _ => live.finish(ended),
+        }
+    }
+
+    /// Breaks off on the gateway's own account.
+    fn stop(&mut self, error: io::Error) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(live) = &mut self.live {
+            live.call.error = Some(error.to_string());
+        }
+        self.leave(Ended::Cut);
+        self.source = Source::Empty;
+        Poll::Ready(Some(Err(error)))
     }
 
     fn cut(&mut self, error: io::Error) -> Poll<Option<io::Result<Frame<Bytes>>>> {
@@ -136,10 +157,13 @@ impl Body {
             let keep = usize::try_from(*left)
                 .unwrap_or(usize::MAX)
                 .min(bytes.len());
-            bytes.truncate(keep);
+            let unsent = bytes.split_off(keep);
             *left -= keep as u64;
-        }
-        if let Some(live) = &mut self.live {
+            if let Some(live) = &mut self.live {
+                live.pass_by(&bytes);
+                live.meter(&unsent);
+            }
+        } else if let Some(live) = &mut self.live {
             live.pass_by(&bytes);
         }
         if self.is_over() {
@@ -159,6 +183,12 @@ impl Body {
     }
 }
 
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.leave(Ended::ClientGone);
+    }
+}
+
 impl HttpBody for Body {
     type Data = Bytes;
     type Error = io::Error;
@@ -172,9 +202,12 @@ impl HttpBody for Body {
             && revoked.as_mut().poll(cx).is_ready()
         {
             this.revoked = None;
-            return this.cut(io::Error::other("the key was revoked"));
+            return this.stop(io::Error::other("the key was revoked"));
         }
         if let Some(error) = this.broken.take() {
+            if this.cut_after == Some(0) {
+                return this.stop(error);
+            }
             return this.cut(error);
         }
         if this.cut_after == Some(0) {

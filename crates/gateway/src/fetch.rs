@@ -42,6 +42,7 @@ pub(crate) async fn fetch(
     upstream.address(&mut headers);
     loop {
         live.send(upstream.gate.enter().await);
+        live.billable.set(true);
         let mut request = Request::new(Full::new(outbound.asked.body.clone()));
         *request.method_mut() = method.clone();
         *request.headers_mut() = headers.clone();

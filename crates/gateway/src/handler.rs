@@ -12,6 +12,7 @@ use hyper::{Method, Request, Response};
 use jiff::Timestamp;
 use tokio_util::task::TaskTracker;
 
+use crate::abandoned::{Billable, Pending};
 use crate::body::Body;
 use crate::budget::{Amount, EXHAUSTED_HEADER, Exhausted};
 use crate::cassette::Asking;
@@ -127,7 +128,14 @@ pub(crate) async fn handle(
     };
     let revoked = key.revoked.clone();
     let wire = route.wire;
-    let answering = answer(&worker, &key, Inbound { route, parts, body });
+    let billable = Billable::default();
+    let inbound = Inbound {
+        route,
+        parts,
+        body,
+        billable: billable.clone(),
+    };
+    let answering = Pending::new(Arc::clone(&key), billable, answer(worker, key, inbound));
     match revoked.run_until_cancelled_owned(answering).await {
         Some(response) => response,
         None => refusal(wire, 401, "invalid API key: it was revoked"),
@@ -139,12 +147,19 @@ struct Inbound {
     route: Route,
     parts: Parts,
     body: Bytes,
+    billable: Billable,
 }
 
-async fn answer(worker: &Arc<Worker>, key: &Arc<Key>, inbound: Inbound) -> Response<Body> {
-    let Inbound { route, parts, body } = inbound;
+async fn answer(worker: Arc<Worker>, key: Arc<Key>, inbound: Inbound) -> Response<Body> {
+    let Inbound {
+        route,
+        parts,
+        body,
+        billable,
+    } = inbound;
     let hub = &worker.hub;
-    let mut live = Box::new(Live::new(hub, key, new_call(key, &route, body.len())));
+    let mut live = Box::new(Live::new(hub, &key, new_call(&key, &route, body.len())));
+    live.billable = billable;
     let asked = match key.policy.apply(&route, body) {
         Ok(asked) => asked,
         Err(why) => {
@@ -160,7 +175,7 @@ async fn answer(worker: &Arc<Worker>, key: &Arc<Key>, inbound: Inbound) -> Respo
         key.context.look(route.wire, &asked.body);
     }
     if route.kind == Kind::Generate
-        && let Err(why) = reserve(hub, key, &asked, &mut live).await
+        && let Err(why) = reserve(hub, &key, &asked, &mut live).await
     {
         live.call.exhausted = Some(why);
         live.call.status = Some(route.wire.quota_status());
@@ -201,7 +216,7 @@ async fn answer(worker: &Arc<Worker>, key: &Arc<Key>, inbound: Inbound) -> Respo
         parts,
         asked,
     };
-    let response = obtain(worker, key, outbound, &mut live).await;
+    let response = obtain(&worker, &key, outbound, &mut live).await;
     let (mut parts, body) = response.into_parts();
     headers::remove_hop_by_hop(&mut parts.headers);
     live.answer(parts.status.as_u16(), &parts.headers);
@@ -295,7 +310,7 @@ async fn reserve(hub: &Hub, key: &Key, asked: &Asked, live: &mut Live) -> Result
         held.count += 1;
     }
     held.count = 0;
-    live.reserve(amount);
+    live.reserve(amount, asked.max_tokens);
     Ok(())
 }
 
@@ -332,6 +347,8 @@ fn new_call(key: &Key, route: &Route, request_bytes: usize) -> Call {
         ended: Ended::Complete,
         usage: None,
         cost_nano_usd: None,
+        incomplete: false,
+        at_most_nano_usd: None,
         exhausted: None,
         notes: Vec::new(),
         retries: 0,

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::abandoned::MOST_ABANDONED;
 use crate::budget::{Budget, Limits};
 use crate::calllog::LogFile;
 use crate::cassette::{Cassette, CassetteSpec};
@@ -95,6 +96,8 @@ pub(crate) struct Key {
     pub(crate) revoked: CancellationToken,
     /// Cancelled when its client shows a key that the gateway does not know.
     pub(crate) unknown_key: CancellationToken,
+    /// Permits for calls that are read on without their client.
+    pub(crate) abandoned: Arc<Semaphore>,
     aliases: Vec<Secret>,
     /// What the calls have in common.
     pub(crate) context: context::Seen,
@@ -134,6 +137,7 @@ impl Key {
             playbacks,
             revoked: stop.child_token(),
             unknown_key: CancellationToken::new(),
+            abandoned: Arc::new(Semaphore::new(MOST_ABANDONED)),
             aliases: spec.aliases,
             context: context::Seen::default(),
             ledger: Mutex::new(ledger),

@@ -22,9 +22,9 @@ const KEPT_CALLS: usize = 1000;
 pub enum Ended {
     /// The answer came through to its end.
     Complete,
-    /// The answer broke off: usage is what was seen until then.
+    /// The answer broke off.
     Cut,
-    /// The client went away: usage is what was seen until then.
+    /// The client went away.
     ClientGone,
     /// The gateway itself said no.
     Refused,
@@ -86,6 +86,12 @@ pub struct Call {
     pub usage: Option<Tokens>,
     /// What it cost. `None` when usage or price is unknown.
     pub cost_nano_usd: Option<NanoUsd>,
+    /// The answer did not tell all that the call used: `usage` and cost are lower bounds.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+    /// The most that an incomplete call may have cost. `None` when that has no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_nano_usd: Option<NanoUsd>,
     /// The budget that refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exhausted: Option<Exhausted>,
@@ -134,8 +140,12 @@ pub struct Totals {
     pub calls_without_usage: u64,
     /// Calls whose usage is known and whose price is not: the cost above is too low.
     pub calls_without_price: u64,
-    /// Calls that broke off or whose client went away: their usage may be too low.
+    /// Calls that broke off or whose client went away before their usage was known: it may be too low.
     pub calls_cut: u64,
+    /// The most that all calls may have cost, as far as there is a bound.
+    pub cost_at_most_nano_usd: NanoUsd,
+    /// Incomplete calls without such a bound: the sum above is too low.
+    pub calls_unbounded: u64,
     /// Calls whose provider could not be reached or did not answer.
     pub calls_unreachable: u64,
     /// Calls that a fault was put into.
@@ -158,9 +168,11 @@ impl Totals {
             None if call.usage.is_some() => self.calls_without_price += 1,
             None => {}
         }
-        if matches!(call.ended, Ended::Cut | Ended::ClientGone) {
-            self.calls_cut += 1;
-        }
+        let cut = matches!(call.ended, Ended::Cut | Ended::ClientGone);
+        self.calls_cut += u64::from(cut && call.incomplete);
+        self.calls_unbounded += u64::from(call.incomplete && call.at_most_nano_usd.is_none());
+        let most = call.at_most_nano_usd.or(call.cost_nano_usd);
+        self.cost_at_most_nano_usd = self.cost_at_most_nano_usd.plus(most.unwrap_or_default());
         self.calls_unreachable += u64::from(call.ended == Ended::Unreachable);
         self.calls_with_faults += u64::from(call.fault.is_some());
         self.retries += u64::from(call.retries);
@@ -175,6 +187,8 @@ impl Totals {
         self.calls_without_usage += other.calls_without_usage;
         self.calls_without_price += other.calls_without_price;
         self.calls_cut += other.calls_cut;
+        self.cost_at_most_nano_usd = self.cost_at_most_nano_usd.plus(other.cost_at_most_nano_usd);
+        self.calls_unbounded += other.calls_unbounded;
         self.calls_unreachable += other.calls_unreachable;
         self.calls_with_faults += other.calls_with_faults;
         self.retries += other.retries;
@@ -183,6 +197,12 @@ impl Totals {
     /// The cost, or `None` when that of some call is unknown.
     pub fn cost(&self) -> Option<NanoUsd> {
         (self.calls_without_price == 0).then_some(self.cost_nano_usd)
+    }
+
+    /// The upper bound of the cost, or `None` when some call has none.
+    pub fn cost_at_most(&self) -> Option<NanoUsd> {
+        let bounded = self.calls_without_price == 0 && self.calls_unbounded == 0;
+        bounded.then_some(self.cost_at_most_nano_usd)
     }
 }
 

@@ -7,6 +7,7 @@
 //! [`ScriptedModel`] is a model that plays a script, so that a real agent CLI runs without a network, a
 //! key or a bill; a gateway can have one as its [`Upstream`].
 
+mod abandoned;
 mod answer;
 mod body;
 mod budget;

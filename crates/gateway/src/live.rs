@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use hyper::HeaderMap;
 
+use crate::abandoned::Billable;
 use crate::budget::{Amount, EXHAUSTED_HEADER, Exhausted};
 use crate::cassette::Recording;
 use crate::hub::Hub;
@@ -24,12 +25,23 @@ pub(crate) struct Live {
     pub(crate) call: Call,
     began: Instant,
     meter: Option<Meter>,
-    reserved: Option<Amount>,
+    reserved: Option<Reserved>,
     pass: Option<Pass>,
     /// Sent upstream: whoever asks from then on may be billed.
     sent: bool,
+    pub(crate) billable: Billable,
     pub(crate) recording: Option<Recording>,
+    /// The answer was read to its last byte.
+    whole: bool,
     done: bool,
+}
+
+/// What is reserved for a call.
+#[derive(Clone, Copy)]
+struct Reserved {
+    amount: Amount,
+    /// The longest answer that the request asks for. Without it the amount is an estimate.
+    output: Option<u64>,
 }
 
 impl Live {
@@ -44,14 +56,20 @@ impl Live {
             reserved: None,
             pass: None,
             sent: false,
+            billable: Billable::default(),
             recording: None,
+            whole: false,
             done: false,
         }
     }
 
     /// Notes what was reserved for this call.
-    pub(crate) fn reserve(&mut self, amount: Amount) {
-        self.reserved = Some(amount);
+    pub(crate) fn reserve(&mut self, amount: Amount, output: Option<u64>) {
+        self.reserved = Some(Reserved { amount, output });
+    }
+
+    pub(crate) fn key(&self) -> &Arc<Key> {
+        &self.key
     }
 
     /// Notes that the call goes out now, after having waited.
@@ -64,6 +82,7 @@ impl Live {
     /// Lets others to the provider before this call asks it again.
     pub(crate) fn release(&mut self) {
         self.pass = None;
+        self.billable.set(false);
     }
 
     /// The answer begins.
@@ -80,12 +99,27 @@ impl Live {
     /// More of the answer passes by.
     pub(crate) fn pass_by(&mut self, bytes: &Bytes) {
         self.call.response_bytes += bytes.len() as u64;
-        if let Some(meter) = &mut self.meter {
-            meter.push(bytes);
-        }
+        self.meter(bytes);
         if let Some(recording) = &mut self.recording {
             recording.push(bytes);
         }
+    }
+
+    /// Reads usage out of bytes that the client does not get.
+    pub(crate) fn meter(&mut self, bytes: &Bytes) {
+        if let Some(meter) = &mut self.meter {
+            meter.push(bytes);
+        }
+    }
+
+    /// Whether more of the answer may tell what the call used.
+    pub(crate) fn awaits_usage(&self) -> bool {
+        !self.done && self.meter.as_ref().is_some_and(|meter| !meter.is_told())
+    }
+
+    /// The answer's last byte was read.
+    pub(crate) fn note_whole(&mut self) {
+        self.whole = true;
     }
 
     /// The call is over.
@@ -99,7 +133,9 @@ impl Live {
         if self.call.ended != Ended::Unreachable {
             self.call.ended = ended;
         }
-        self.read_meter();
+        self.whole |= ended == Ended::Complete;
+        let told = self.read_meter();
+        self.note_bound(told);
         self.call.total_ms = millis(self.began);
         self.settle();
         if let Some(recording) = self.recording.take() {
@@ -109,9 +145,10 @@ impl Live {
         self.key.end();
     }
 
-    fn read_meter(&mut self) {
+    /// Reads what the meter has. Gives whether the answer told all that the call used.
+    fn read_meter(&mut self) -> bool {
         let Some(meter) = self.meter.take() else {
-            return;
+            return false;
         };
         let reading = meter.finish();
         let call = &mut self.call;
@@ -132,6 +169,56 @@ impl Live {
             let by_served = || self.hub.prices.cost(call.served_model.as_deref()?, &tokens);
             by_sent.or_else(by_served)
         });
+        let at_end = if reading.stream {
+            reading.seen.finished
+        } else {
+            self.whole
+        };
+        at_end && call.usage.is_some()
+    }
+
+    /// Notes whether the provider may bill more than it told, and how much that is at most.
+    fn note_bound(&mut self, told: bool) {
+        let call = &self.call;
+        let failed = call.status.is_some_and(|status| status >= 400);
+        let counts = call.kind == Kind::Generate
+            && !matches!(call.ended, Ended::Refused | Ended::Unreachable);
+        let began = self.sent || call.status.is_some();
+        self.call.incomplete = counts && began && !failed && !told;
+        let bounded = self
+            .reserved
+            .is_some_and(|reserved| reserved.output.is_some());
+        if self.call.incomplete && self.sent && bounded {
+            self.call.at_most_nano_usd = self.may_have_cost().usd;
+        }
+    }
+
+    /// An upper bound for a call that did not tell all: what is known of its prompt and the longest answer
+    /// that it asked for, else what was reserved.
+    fn may_have_cost(&self) -> Amount {
+        let Some(Reserved { amount, output }) = self.reserved else {
+            return Amount::default();
+        };
+        let Some(tokens) = self.call.usage else {
+            return amount;
+        };
+        let Some(output) = output else {
+            return Amount {
+                usd: amount.usd.max(self.call.cost_nano_usd),
+                tokens: amount.tokens.max(tokens.total()),
+            };
+        };
+        let most = Tokens {
+            output: tokens.output.max(output),
+            ..tokens
+        };
+        let model = self.call.effective_model();
+        Amount {
+            usd: model
+                .and_then(|model| self.hub.prices.cost(model, &most))
+                .or(amount.usd),
+            tokens: most.total(),
+        }
     }
 
     fn settle(&self) {
@@ -141,35 +228,21 @@ impl Live {
         let did_cost = self.did_cost();
         let budgets = self.key.shared.iter().map(|budget| &**budget);
         for budget in std::iter::once(&self.key.budget).chain(budgets) {
-            budget.settle(reserved, did_cost);
+            budget.settle(reserved.amount, did_cost);
         }
     }
 
-    /// What budgets are charged with. A call whose usage nobody told was still billed by the provider:
-    /// its bytes stand in for its tokens here, and only here.
+    /// What budgets are charged with. A call that did not tell all counts with its upper bound.
     fn did_cost(&self) -> Amount {
         let call = &self.call;
-        let failed = call.status.is_some_and(|status| status >= 400);
-        match call.usage {
-            Some(tokens) => Amount {
-                usd: call.cost_nano_usd,
-                tokens: tokens.total(),
-            },
-            None if !self.sent || failed || call.ended == Ended::Unreachable => Amount::default(),
-            None => {
-                let guess = Tokens {
-                    input: call.request_bytes / 4,
-                    output: call.response_bytes / 4,
-                    ..Tokens::default()
-                };
-                let model = call.effective_model();
-                let usd = model.and_then(|model| self.hub.prices.cost(model, &guess));
-                Amount {
-                    usd,
-                    tokens: guess.total(),
-                }
-            }
+        if call.incomplete && self.sent {
+            return self.may_have_cost();
         }
+        let known = call.usage.map(|tokens| Amount {
+            usd: call.cost_nano_usd,
+            tokens: tokens.total(),
+        });
+        known.unwrap_or_default()
     }
 
     fn enter(&mut self) {

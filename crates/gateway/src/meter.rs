@@ -75,6 +75,12 @@ impl Meter {
         }
     }
 
+    /// Whether a stream has told its usage and its end.
+    pub(crate) fn is_told(&self) -> bool {
+        let stream = matches!(self.shape, Shape::Events(_));
+        stream && self.seen.finished && self.seen.tokens.is_some()
+    }
+
     /// The answer is over, or no more of it comes.
     pub(crate) fn finish(mut self) -> Reading {
         let (wire, seen) = (self.wire, &mut self.seen);

@@ -112,12 +112,13 @@ struct Dollars<'a>(&'a Totals);
 
 impl fmt::Display for Dollars<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let least = if self.0.cost().is_some() {
-            ""
-        } else {
-            "at least "
-        };
-        write!(f, "{least}${:.4}", self.0.cost_nano_usd.0 as f64 / 1e9)
+        let (low, most) = (self.0.cost_nano_usd, self.0.cost_at_most());
+        let least = if most.is_some() { "" } else { "at least " };
+        write!(f, "{least}${:.4}", low.0 as f64 / 1e9)?;
+        match most.filter(|most| *most != low) {
+            Some(most) => write!(f, " to ${:.4}", most.0 as f64 / 1e9),
+            None => Ok(()),
+        }
     }
 }
 

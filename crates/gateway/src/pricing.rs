@@ -258,8 +258,14 @@ impl Prices {
             output,
             ..Tokens::default()
         };
+        let cached_for_longer = Tokens {
+            cache_write_1h: prompt,
+            output,
+            ..Tokens::default()
+        };
         let rates = entry.rates_for(&fresh);
-        Some(rates.of(&fresh).max(rates.of(&cached)))
+        let costs = [fresh, cached, cached_for_longer].map(|tokens| rates.of(&tokens));
+        costs.into_iter().max()
     }
 
     /// All prices, by model.

@@ -76,6 +76,8 @@ mod tests {
             ended,
             usage: None,
             cost_nano_usd: None,
+            incomplete: false,
+            at_most_nano_usd: None,
             exhausted: None,
             notes: Vec::new(),
             retries: 0,

@@ -338,10 +338,12 @@ pub(crate) fn spent_usd_in(folder: &Utf8Path) -> f64 {
     #[derive(serde::Deserialize)]
     struct Spent {
         cost_nano_usd: Option<NanoUsd>,
+        /// Set where the call broke off: budgets count the most that it may have cost.
+        at_most_nano_usd: Option<NanoUsd>,
     }
     let known = calls_below::<Spent>(folder)
         .into_iter()
-        .filter_map(|call| call.cost_nano_usd);
+        .filter_map(|call| call.at_most_nano_usd.or(call.cost_nano_usd));
     known.fold(NanoUsd::default(), NanoUsd::plus).0 as f64 / 1e9
 }
 

@@ -25,8 +25,12 @@ pub struct GatewayRecord {
     pub calls: u64,
     /// Calls that failed there.
     pub calls_failed: u64,
-    /// Calls that broke off: their usage may be too low.
+    /// Calls that broke off before their usage was known: it may be too low.
     pub calls_cut: u64,
+    /// The most that all calls may have cost, when some of them broke off. `cost_usd` is the least then.
+    /// Absent when nothing broke off, and when there is no upper bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_at_most_usd: Option<Usd>,
     /// Calls that the gateway refused.
     pub calls_refused: u64,
     /// Calls whose provider could not be reached or did not answer.
@@ -128,6 +132,7 @@ impl GatewayRecord {
             calls: ledger.totals.calls,
             calls_failed: ledger.totals.calls_failed,
             calls_cut: ledger.totals.calls_cut,
+            cost_at_most_usd: at_most(&ledger.totals),
             calls_refused: ledger.refused,
             calls_unreachable: ledger.totals.calls_unreachable,
             calls_with_faults: ledger.totals.calls_with_faults,
@@ -155,6 +160,7 @@ impl GatewayRecord {
         let (first, rest) = all.split_first()?;
         let mut sum = (*first).clone();
         for more in rest {
+            sum.cost_at_most_usd = sum.at_most_with(more);
             if sum.calls == 0 {
                 sum.total = more.total.clone();
             } else if more.calls > 0 {
@@ -182,6 +188,19 @@ impl GatewayRecord {
             }
         }
         Some(sum)
+    }
+
+    /// The upper bound of two accounts together, if any call of them broke off.
+    fn at_most_with(&self, more: &GatewayRecord) -> Option<Usd> {
+        if self.calls_cut + more.calls_cut == 0 {
+            return None;
+        }
+        let most = |record: &GatewayRecord| match record.calls_cut {
+            0 if record.calls == 0 => Usd::from_dollars(0.0),
+            0 => record.total.cost_usd,
+            _ => record.cost_at_most_usd,
+        };
+        Some(most(self)? + most(more)?)
     }
 
     /// What was used, by the gateway's account; `None` when no call told.
@@ -266,6 +285,12 @@ fn figures(totals: &Totals) -> Figures {
     counted(totals.usage, totals.cost())
 }
 
+/// The upper bound of the cost, when calls broke off.
+fn at_most(totals: &Totals) -> Option<Usd> {
+    let most = totals.cost_at_most().filter(|_| totals.calls_cut > 0)?;
+    Usd::from_dollars(most.0 as f64 / 1e9)
+}
+
 /// Tokens and their cost in the words of the record.
 fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
     Figures {
@@ -286,4 +311,45 @@ fn seen(call: &Call) -> Option<SideCall> {
         model: call.effective_model().map(str::to_owned),
         figures: counted(call.usage.filter(|_| counts)?, call.cost_nano_usd),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(calls: u64, cut: u64, cost: i64, most: i64) -> GatewayRecord {
+        GatewayRecord::of(&Ledger {
+            totals: Totals {
+                calls,
+                calls_cut: cut,
+                cost_nano_usd: NanoUsd(cost),
+                cost_at_most_nano_usd: NanoUsd(most),
+                ..Totals::default()
+            },
+            ..Ledger::default()
+        })
+    }
+
+    #[test]
+    fn the_cost_of_calls_that_broke_off_is_a_range() {
+        let (whole, cut) = (account(1, 0, 100, 100), account(2, 1, 10, 500));
+        let shown = |record: &GatewayRecord| {
+            let most = record.cost_at_most_usd.map(Usd::nanos);
+            (record.total.cost_usd.map(Usd::nanos), most)
+        };
+        assert_eq!(shown(&whole), (Some(100), None));
+        assert_eq!(shown(&cut), (Some(10), Some(500)));
+        let nothing = account(0, 0, 0, 0);
+        for (all, expected) in [
+            (vec![&whole, &cut], (Some(110), Some(600))),
+            (vec![&cut, &nothing, &cut], (Some(20), Some(1000))),
+            (vec![&whole, &whole], (Some(200), None)),
+        ] {
+            assert_eq!(shown(&GatewayRecord::sum(&all).unwrap()), expected);
+        }
+        let mut unbounded = cut.clone();
+        unbounded.cost_at_most_usd = None;
+        let sum = GatewayRecord::sum(&[&unbounded, &cut]).unwrap();
+        assert_eq!(sum.cost_at_most_usd, None, "an unknown bound stays unknown");
+    }
 }
