@@ -6,14 +6,16 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue, UPGRADE};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, UPGRADE};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use jiff::Timestamp;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 
 use crate::abandoned::{Billable, Pending};
 use crate::body::Body;
+use crate::bounds;
 use crate::budget::{Amount, EXHAUSTED_HEADER, Exhausted};
 use crate::cassette::Asking;
 use crate::connect;
@@ -119,27 +121,53 @@ pub(crate) async fn handle(
             "invalid API key: the gateway does not know it",
         );
     };
-    let body = match collect(body).await {
-        Ok(body) => body,
-        Err(Unread::TooLong) => {
-            return refusal(route.wire, 413, "the request is longer than 64 MB");
-        }
-        Err(Unread::Broken) => return refusal(route.wire, 408, "the request did not come through"),
+    Box::pin(take(worker, key, Arriving { route, parts, body })).await
+}
+
+/// A request whose body is still to come.
+struct Arriving {
+    route: Route,
+    parts: Parts,
+    body: Incoming,
+}
+
+/// Takes a request of a key in, within the key's bounds, and answers it.
+async fn take(worker: Arc<Worker>, key: Arc<Key>, arriving: Arriving) -> Response<Body> {
+    let Arriving { route, parts, body } = arriving;
+    let (wire, revoked) = (route.wire, key.revoked.clone());
+    let revoked_key = || refusal(wire, 401, "invalid API key: it was revoked");
+    let permit = match revoked.run_until_cancelled(key.bounds.call()).await {
+        None => return revoked_key(),
+        Some(None) => return too_many_calls(wire),
+        Some(permit) => permit,
     };
-    let revoked = key.revoked.clone();
-    let wire = route.wire;
+    let (body, room) = match collect(&key, body).await {
+        Ok(collected) => collected,
+        Err(Unread::TooLong) => return refusal(wire, 413, "the request is longer than 64 MB"),
+        Err(Unread::Broken) => return refusal(wire, 408, "the request did not come through"),
+    };
     let billable = Billable::default();
     let inbound = Inbound {
         route,
         parts,
         body,
         billable: billable.clone(),
+        permit,
+        room,
     };
     let answering = Pending::new(Arc::clone(&key), billable, answer(worker, key, inbound));
     match revoked.run_until_cancelled_owned(answering).await {
         Some(response) => response,
-        None => refusal(wire, 401, "invalid API key: it was revoked"),
+        None => revoked_key(),
     }
+}
+
+fn too_many_calls(wire: Wire) -> Response<Body> {
+    let message = "too many calls of this key are waiting: make fewer at the same time";
+    let mut response = refusal(wire, 429, message);
+    let pause = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, pause);
+    response
 }
 
 /// A request that is complete and belongs to a key.
@@ -148,6 +176,9 @@ struct Inbound {
     parts: Parts,
     body: Bytes,
     billable: Billable,
+    permit: Option<OwnedSemaphorePermit>,
+    /// The part of the key's room for bodies that this body fills.
+    room: OwnedSemaphorePermit,
 }
 
 async fn answer(worker: Arc<Worker>, key: Arc<Key>, inbound: Inbound) -> Response<Body> {
@@ -156,10 +187,13 @@ async fn answer(worker: Arc<Worker>, key: Arc<Key>, inbound: Inbound) -> Respons
         parts,
         body,
         billable,
+        permit,
+        room,
     } = inbound;
     let hub = &worker.hub;
     let mut live = Box::new(Live::new(hub, &key, new_call(&key, &route, body.len())));
     live.billable = billable;
+    live.permit = permit;
     let asked = match key.policy.apply(&route, body) {
         Ok(asked) => asked,
         Err(why) => {
@@ -217,6 +251,8 @@ async fn answer(worker: Arc<Worker>, key: Arc<Key>, inbound: Inbound) -> Respons
         asked,
     };
     let response = obtain(&worker, &key, outbound, &mut live).await;
+    // The request's body is sent and dropped.
+    drop(room);
     let (mut parts, body) = response.into_parts();
     headers::remove_hop_by_hop(&mut parts.headers);
     live.answer(parts.status.as_u16(), &parts.headers);
@@ -367,11 +403,16 @@ enum Unread {
     Broken,
 }
 
-async fn collect(mut body: Incoming) -> Result<Bytes, Unread> {
+/// Reads a body to its end, with the room for it.
+async fn collect(key: &Key, mut body: Incoming) -> Result<(Bytes, OwnedSemaphorePermit), Unread> {
     let expected = body.size_hint();
     if expected.lower() > LONGEST_BODY {
         return Err(Unread::TooLong);
     }
+    // All room at once: bodies that take it bit by bit could wait for each other.
+    let room = key.bounds.body(expected.exact().unwrap_or(LONGEST_BODY));
+    let room = tokio::time::timeout(BODY_PATIENCE, room).await;
+    let mut room = room.ok().flatten().ok_or(Unread::Broken)?;
     let mut first = Bytes::new();
     let mut rest: Option<BytesMut> = None;
     while let Some(frame) = next_frame(&mut body).await? {
@@ -393,7 +434,9 @@ async fn collect(mut body: Incoming) -> Result<Bytes, Unread> {
         }
         whole.extend_from_slice(&data);
     }
-    Ok(rest.map_or(first, BytesMut::freeze))
+    let body = rest.map_or(first, BytesMut::freeze);
+    bounds::shrink(&mut room, body.len());
+    Ok((body, room))
 }
 
 async fn next_frame(body: &mut Incoming) -> Result<Option<hyper::body::Frame<Bytes>>, Unread> {

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::abandoned::MOST_ABANDONED;
+use crate::bounds::Bounds;
 use crate::budget::{Budget, Limits};
 use crate::calllog::LogFile;
 use crate::cassette::{Cassette, CassetteSpec};
@@ -98,6 +99,7 @@ pub(crate) struct Key {
     pub(crate) unknown_key: CancellationToken,
     /// Permits for calls that are read on without their client.
     pub(crate) abandoned: Arc<Semaphore>,
+    pub(crate) bounds: Bounds,
     aliases: Vec<Secret>,
     /// What the calls have in common.
     pub(crate) context: context::Seen,
@@ -137,6 +139,7 @@ impl Key {
             playbacks,
             revoked: stop.child_token(),
             unknown_key: CancellationToken::new(),
+            bounds: Bounds::default(),
             abandoned: Arc::new(Semaphore::new(MOST_ABANDONED)),
             aliases: spec.aliases,
             context: context::Seen::default(),

@@ -10,6 +10,7 @@
 mod abandoned;
 mod answer;
 mod body;
+mod bounds;
 mod budget;
 mod calllog;
 mod cassette;

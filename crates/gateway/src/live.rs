@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::abandoned::Billable;
 use crate::budget::{Amount, EXHAUSTED_HEADER, Exhausted};
@@ -30,6 +31,8 @@ pub(crate) struct Live {
     /// Sent upstream: whoever asks from then on may be billed.
     sent: bool,
     pub(crate) billable: Billable,
+    /// The permit of the call among those of its key.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
     pub(crate) recording: Option<Recording>,
     /// The answer was read to its last byte.
     whole: bool,
@@ -57,6 +60,7 @@ impl Live {
             pass: None,
             sent: false,
             billable: Billable::default(),
+            permit: None,
             recording: None,
             whole: false,
             done: false,
@@ -129,6 +133,7 @@ impl Live {
         }
         self.done = true;
         self.pass = None;
+        self.permit = None;
         // The client got an error that the gateway wrote, to its end.
         if self.call.ended != Ended::Unreachable {
             self.call.ended = ended;

@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -37,14 +38,20 @@ const READ_AHEAD: usize = 256 << 10;
 /// set, and each request sets one for its head: with a nearer one always there, none of them does.
 const BEAT: Duration = Duration::from_secs(5);
 
+/// Connections of a listener that has one client. Further ones wait to be accepted.
+const MOST_CONNECTIONS: usize = 512;
+
 /// After a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a worker is given to do.
 enum Job {
-    Serve(Accepted, Arc<Door>),
+    Serve(Accepted, Arc<Door>, Slot),
     Listen(Listener, Arc<Door>, CancellationToken),
 }
+
+/// The permit of a connection, where they are counted.
+type Slot = Option<OwnedSemaphorePermit>;
 
 enum Accepted {
     Tcp(StdTcpStream),
@@ -71,10 +78,10 @@ struct Crew {
 }
 
 impl Crew {
-    fn give(&self, accepted: Accepted, door: Arc<Door>) {
+    fn give(&self, accepted: Accepted, door: Arc<Door>, slot: Slot) {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.jobs.len();
         // A worker ends only when all end.
-        let _ = self.jobs[turn].send(Job::Serve(accepted, door));
+        let _ = self.jobs[turn].send(Job::Serve(accepted, door, slot));
     }
 }
 
@@ -169,9 +176,10 @@ async fn work(hub: Arc<Hub>, crew: Arc<Crew>, mut queue: UnboundedReceiver<Job>)
                     until.run_until_cancelled(accepting).await;
                 });
             }
-            Some(Job::Serve(accepted, door)) => {
+            Some(Job::Serve(accepted, door, slot)) => {
                 let worker = Arc::clone(&worker);
                 tasks.spawn(async move {
+                    let _slot = slot;
                     // A connection that breaks is the client's business.
                     let _ = serve(accepted, worker, door).await;
                 });
@@ -181,17 +189,21 @@ async fn work(hub: Arc<Hub>, crew: Arc<Crew>, mut queue: UnboundedReceiver<Job>)
 }
 
 async fn accept_all(listener: Listener, door: Arc<Door>, crew: Arc<Crew>) {
+    let slots = door.key.is_some();
+    let slots = slots.then(|| Arc::new(Semaphore::new(MOST_CONNECTIONS)));
     match listener {
         Listener::Tcp(listener) => {
             let Ok(listener) = TcpListener::from_std(listener) else {
                 return;
             };
             loop {
+                let slot = take_slot(slots.as_ref()).await;
                 let accepted = listener
                     .accept()
                     .await
                     .and_then(|(stream, _)| stream.into_std());
-                pass_on(accepted.map(Accepted::Tcp), &door, &crew).await;
+                let accepted = accepted.map(|stream| (Accepted::Tcp(stream), slot));
+                pass_on(accepted, &door, &crew).await;
             }
         }
         Listener::Local(socket) => {
@@ -199,17 +211,26 @@ async fn accept_all(listener: Listener, door: Arc<Door>, crew: Arc<Crew>) {
                 return;
             };
             loop {
+                let slot = take_slot(slots.as_ref()).await;
                 let accepted = listener.accept().await;
                 let accepted = accepted.and_then(local::Stream::hand_on);
-                pass_on(accepted.map(Accepted::Local), &door, &crew).await;
+                let accepted = accepted.map(|stream| (Accepted::Local(stream), slot));
+                pass_on(accepted, &door, &crew).await;
             }
         }
     }
 }
 
-async fn pass_on(accepted: io::Result<Accepted>, door: &Arc<Door>, crew: &Crew) {
+async fn take_slot(slots: Option<&Arc<Semaphore>>) -> Slot {
+    match slots {
+        Some(slots) => Arc::clone(slots).acquire_owned().await.ok(),
+        None => None,
+    }
+}
+
+async fn pass_on(accepted: io::Result<(Accepted, Slot)>, door: &Arc<Door>, crew: &Crew) {
     match accepted {
-        Ok(accepted) => crew.give(accepted, Arc::clone(door)),
+        Ok((accepted, slot)) => crew.give(accepted, Arc::clone(door), slot),
         Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
     }
 }

@@ -83,9 +83,13 @@ pub(crate) async fn handle(
     if !tunnel.key.hosts.allow(&tunnel.host) {
         return tunnel.refuse("the host is not allowed");
     }
+    let Some(permit) = tunnel.key.bounds.tunnel() else {
+        return tunnel.refuse("too many tunnels of this key are open");
+    };
     match tunnel.open(worker).await {
         Ok(Some(server)) => {
             worker.tasks.spawn(async move {
+                let _permit = permit;
                 let revoked = tunnel.key.revoked.clone();
                 revoked
                     .run_until_cancelled_owned(tunnel.run(request, server))

@@ -66,6 +66,79 @@ fn slow_senders_do_not_keep_others_waiting() {
 }
 
 #[test]
+fn a_key_with_hundreds_of_calls_does_not_keep_another_waiting() {
+    let fake = Fake::start(|seen, stream| {
+        if seen.body.starts_with(b"{\"slow") {
+            // Until the gateway hangs up.
+            let _ = stream.read(&mut [0]);
+        }
+        let _ = stream.write_all(&json_reply("{}"));
+    });
+    let gateway = gateway(&fake.upstream());
+    let (greedy, other) = (mint(&gateway), mint(&gateway));
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-length: 10\r\n\r\n",
+        greedy.expose()
+    );
+    // 64 under way, 256 that wait, and 10 that are refused.
+    let clients: Vec<_> = (0..330)
+        .map(|_| {
+            let mut client = connect(&gateway);
+            write!(client, "{head}{{\"slow\":1}}").unwrap();
+            client
+        })
+        .collect();
+    let began = Instant::now();
+    assert_eq!(ask_message(&gateway, &other, "{}").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(10));
+    while fake.seen().len() < 65 {
+        assert!(began.elapsed() < DEADLINE);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let is_refused = |client: &std::net::TcpStream| {
+        let mut answer = [0; 12];
+        client.set_nonblocking(true).unwrap();
+        client.peek(&mut answer).is_ok() && &answer == b"HTTP/1.1 429"
+    };
+    let refused = || clients.iter().filter(|client| is_refused(client)).count();
+    while refused() < 10 {
+        assert!(began.elapsed() < DEADLINE);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(refused(), 10);
+    assert_eq!(fake.seen().len(), 65, "64 of the one key, one of the other");
+    gateway.cut_off(&greedy);
+}
+
+#[test]
+fn a_key_that_holds_back_its_bodies_does_not_keep_another_waiting() {
+    let fake = Fake::says(json_reply("{}"));
+    let gateway = gateway(&fake.upstream());
+    let (greedy, other) = (mint(&gateway), mint(&gateway));
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n{{",
+        greedy.expose(),
+        60 << 20
+    );
+    let clients: Vec<_> = (0..100)
+        .map(|_| {
+            let mut client = connect(&gateway);
+            client.write_all(head.as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    let began = Instant::now();
+    assert_eq!(ask_message(&gateway, &other, "{}").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(10));
+    drop(clients);
+    assert_eq!(
+        ask_message(&gateway, &greedy, "{}").status,
+        200,
+        "what clients held that are gone is free again"
+    );
+}
+
+#[test]
 fn a_gateway_that_stops_ends_every_call() {
     let model = ScriptedModel::start_blocking(Script::new([Answer::hang()])).unwrap();
     let gateway = gateway(&HttpUpstream::new(model.url(), None));
@@ -145,17 +218,22 @@ async fn a_thousand_streams_at_once_are_served_and_metered_in_flat_memory() {
         .forever();
     let model = ScriptedModel::start(Script::new([answer])).await.unwrap();
     let gateway = std::sync::Arc::new(gateway(&HttpUpstream::new(model.url(), None)));
-    let key = gateway.mint(KeySpec::default()).unwrap();
+    // As many keys as it takes for none to wait.
+    let keys: Vec<_> = (0..20)
+        .map(|_| gateway.mint(KeySpec::default()).unwrap())
+        .collect();
     let body = r#"{"model":"claude-sonnet-4-5","stream":true,"messages":[]}"#;
-    let request = format!(
-        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        key.expose(),
-        body.len()
-    );
+    let request = |stream: u64| {
+        let key = keys[stream as usize % keys.len()].expose();
+        let length = body.len();
+        format!(
+            "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
     let before = memory();
     let mut clients = tokio::task::JoinSet::new();
-    for _ in 0..STREAMS {
-        let (address, request) = (gateway.address(), request.clone());
+    for stream in 0..STREAMS {
+        let (address, request) = (gateway.address(), request(stream));
         clients.spawn(async move {
             let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
             client.write_all(request.as_bytes()).await.unwrap();
@@ -172,8 +250,11 @@ async fn a_thousand_streams_at_once_are_served_and_metered_in_flat_memory() {
     let grown = most.saturating_sub(before);
     // Clients, gateway and upstream together: less than 150 KB for each stream.
     assert!(grown < STREAMS * 150_000, "{grown} bytes more");
-    let ledger = ledger_when(&gateway, &key, |ledger| ledger.totals.calls == STREAMS);
-    assert_eq!(ledger.totals.usage.input, 3 * STREAMS);
-    assert_eq!(ledger.totals.usage.output, 5 * STREAMS);
-    assert_eq!(ledger.totals.calls_cut, 0);
+    for key in &keys {
+        let calls = STREAMS / keys.len() as u64;
+        let ledger = ledger_when(&gateway, key, |ledger| ledger.totals.calls == calls);
+        assert_eq!(ledger.totals.usage.input, 3 * calls);
+        assert_eq!(ledger.totals.usage.output, 5 * calls);
+        assert_eq!(ledger.totals.calls_cut, 0);
+    }
 }
