@@ -41,6 +41,7 @@ mod scan;
 mod script;
 mod secret;
 mod server;
+mod server_tools;
 mod sse;
 mod status;
 mod throttle;
@@ -65,6 +66,7 @@ pub use script::{
     ScriptedModel, StartError, ToolUse, Usage, WriteFile,
 };
 pub use secret::Secret;
+pub use server_tools::ServerTools;
 pub use status::{KeyStatus, Overview, Pages, Times};
 pub use throttle::Throttle;
 pub use tls::Certificate;

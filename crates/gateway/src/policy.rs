@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::scan::{Edit, Object, apply};
+use crate::server_tools::{self, Found, ServerTools};
 use crate::wire::{Kind, Route, Wire};
 
 /// What is looked for in the body of a request.
@@ -17,6 +18,9 @@ const NAMES: &[&str] = &[
     "max_output_tokens",
     "generationConfig",
     "generation_config",
+    "tools",
+    "mcp_servers",
+    "web_search_options",
 ];
 
 /// Inside Gemini's `generationConfig`.
@@ -33,6 +37,8 @@ pub struct Policy {
     pub temperature: Option<Setting<f64>>,
     /// The longest answer of every request, in tokens.
     pub max_tokens: Option<Setting<u64>>,
+    /// What becomes of tools that a provider runs itself.
+    pub server_tools: ServerTools,
 }
 
 /// What to do with a number in a request.
@@ -123,6 +129,9 @@ impl Policy {
         };
         self.change_model(&mut change)?;
         if route.kind == Kind::Generate {
+            if self.server_tools == ServerTools::Refuse {
+                change.remove_server_tools()?;
+            }
             self.change_numbers(&mut change);
             change.ask_for_usage();
         }
@@ -196,6 +205,15 @@ fn forbidden_model(model: &str) -> Forbidden {
     }
 }
 
+fn forbidden_tool(tool: &str) -> Forbidden {
+    Forbidden {
+        status: 400,
+        message: format!(
+            "the tool {tool} runs at the provider and is not allowed in this network (`gateway.server_tools: allow` lets it pass)"
+        ),
+    }
+}
+
 /// Whether a name is meant by a rule, which may end in `*`.
 fn matches(rule: &str, name: &str) -> bool {
     match rule.strip_suffix('*') {
@@ -232,6 +250,38 @@ impl Change<'_> {
         }
         self.asked.sent_model = Some(to.to_owned());
         self.asked.notes.push(format!("model: {from} -> {to}"));
+    }
+
+    /// Refuses tools that the provider runs itself, and leaves out those that are only offered.
+    fn remove_server_tools(&mut self) -> Result<(), Forbidden> {
+        for name in ["mcp_servers", "web_search_options"] {
+            let value = self.object.find(name).map(|range| &self.body[range]);
+            let is_set = |value: &[u8]| {
+                let nothing = [&b"null"[..], b"[]"];
+                !nothing.contains(&value.trim_ascii())
+            };
+            if value.is_some_and(is_set) {
+                return Err(forbidden_tool(name));
+            }
+        }
+        let model = self.asked.effective_model().unwrap_or_default();
+        if self.wire == Wire::OpenAiChat && model.contains("-search-") {
+            return Err(forbidden_tool(model));
+        }
+        let Some(range) = self.object.find("tools") else {
+            return Ok(());
+        };
+        match server_tools::look(self.wire, &self.body[range]) {
+            Found::Nothing => {}
+            Found::Tool(name) => return Err(forbidden_tool(&name)),
+            Found::Without(rest) => {
+                self.edits.push(self.object.set("tools", &rest));
+                self.asked
+                    .notes
+                    .push("tools: web_search removed".to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// The object that has the numbers.
@@ -417,6 +467,77 @@ mod tests {
                 .status,
             403
         );
+    }
+
+    #[test]
+    fn tools_of_the_provider_are_refused_where_the_network_is_closed() {
+        let closed = Policy {
+            server_tools: ServerTools::Refuse,
+            ..Policy::default()
+        };
+        let cases = [
+            (
+                "/v1/messages",
+                r#"{"tools":[{"type":"web_search_20250305"}]}"#,
+                "web_search_20250305",
+            ),
+            (
+                "/v1/messages",
+                r#"{"mcp_servers":[{"url":"https://x"}]}"#,
+                "mcp_servers",
+            ),
+            (
+                "/v1/messages",
+                r#"{"tools":[],"tools":[{"type":"web_fetch_1"}]}"#,
+                "twice",
+            ),
+            ("/v1/messages", "[]", "no JSON object"),
+            (
+                "/v1/chat/completions",
+                r#"{"web_search_options":{}}"#,
+                "web_search_options",
+            ),
+            (
+                "/v1/chat/completions",
+                r#"{"model":"gpt-4o-search-preview"}"#,
+                "gpt-4o-search-preview",
+            ),
+            ("/v1/responses", r#"{"tools":[{"type":"mcp"}]}"#, "mcp"),
+            (
+                "/models/g:generateContent",
+                r#"{"tools":[{"googleSearch":{}}]}"#,
+                "googleSearch",
+            ),
+        ];
+        for (path, body, name) in cases {
+            let refused = run(&closed, path, body).unwrap_err();
+            assert_eq!(refused.status, 400, "{body}");
+            assert!(refused.message.contains(name), "{}", refused.message);
+        }
+        for (path, body, _) in &cases {
+            let open = run(&Policy::default(), path, body);
+            assert!(open.is_ok() || body.contains("],\"tools\""), "{body}");
+        }
+        for (path, body) in [
+            (
+                "/v1/messages",
+                r#"{"tools":[{"name":"Bash"}],"mcp_servers":[]}"#,
+            ),
+            (
+                "/v1/messages/count_tokens",
+                r#"{"tools":[{"type":"web_search_1"}]}"#,
+            ),
+            (
+                "/v1/responses",
+                r#"{"tools":[{"type":"function","name":"f"}]}"#,
+            ),
+        ] {
+            assert_eq!(run(&closed, path, body).unwrap().0, body);
+        }
+        let offered = r#"{"tools":[{"type":"function"},{"type":"web_search","external_web_access":false}],"model":"m"}"#;
+        let (sent, asked) = run(&closed, "/v1/responses", offered).unwrap();
+        assert_eq!(sent, r#"{"tools":[{"type":"function"}],"model":"m"}"#);
+        assert_eq!(asked.notes, ["tools: web_search removed"]);
     }
 
     #[test]

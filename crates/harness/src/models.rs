@@ -11,7 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::{
     Auth, Budget, CassetteSpec, Certificate, Gateway, GatewayConfig, GatewayError, HttpUpstream,
     KeySpec, Limits, NanoUsd, OnMiss, Pace, Pages, Policy, PortGuard, Prices, Provider, Secret,
-    Setting, SocketGuard, Upstream, VirtualKey,
+    ServerTools, Setting, SocketGuard, Upstream, VirtualKey,
 };
 use proctor_process::Relay;
 use tokio_util::sync::CancellationToken;
@@ -130,6 +130,8 @@ pub struct Needs<'a> {
     pub budget: Option<Arc<Budget>>,
     /// Real keys that the agent has and may show.
     pub passed_keys: Vec<String>,
+    /// Whether its network is closed: tools that a provider runs itself would lead out of it.
+    pub is_sealed: bool,
 }
 
 /// Where a gateway listens, and whether it shows what it does.
@@ -253,20 +255,10 @@ impl Models {
 
     /// A way to the models for one trial.
     pub fn open(&self, needs: Needs<'_>) -> Result<TrialModels, GatewayError> {
-        let mut spec = self.key_spec(&self.settings, needs.label);
-        spec.log = Some(needs.artifacts.join(CALLS_FILE).into());
-        spec.allow_hosts = needs.allow_hosts;
-        if let Some(budget) = needs.budget {
-            spec.limits = Limits::default();
-            spec.shared.push(budget);
-        }
-        if let Some(temperature) = needs.temperature {
-            spec.policy.temperature = Some(Setting::Set(temperature));
-        }
-        spec.aliases = needs.passed_keys.into_iter().map(Secret::new).collect();
-        let key = self.gateway.mint(spec)?;
+        let sockets = needs.sockets;
+        let key = self.gateway.mint(self.trial_key(needs))?;
         let (mut socket, mut port) = (None, None);
-        let base_url = if let Some(folder) = needs.sockets {
+        let base_url = if let Some(folder) = sockets {
             let path = folder.join(SOCKET);
             socket = Some(self.gateway.listen_local(path.as_std_path(), Some(&key))?);
             format!("http://127.0.0.1:{PORT_INSIDE}")
@@ -287,6 +279,25 @@ impl Models {
         })
     }
 
+    /// The key of a trial with these needs.
+    fn trial_key(&self, needs: Needs<'_>) -> KeySpec {
+        let mut spec = self.key_spec(&self.settings, needs.label);
+        spec.log = Some(needs.artifacts.join(CALLS_FILE).into());
+        spec.allow_hosts = needs.allow_hosts;
+        if let Some(budget) = needs.budget {
+            spec.limits = Limits::default();
+            spec.shared.push(budget);
+        }
+        if let Some(temperature) = needs.temperature {
+            spec.policy.temperature = Some(Setting::Set(temperature));
+        }
+        if needs.is_sealed && self.settings.server_tools.is_none() {
+            spec.policy.server_tools = ServerTools::Refuse;
+        }
+        spec.aliases = needs.passed_keys.into_iter().map(Secret::new).collect();
+        spec
+    }
+
     /// A key with these limits and policies.
     pub(crate) fn key_spec(&self, settings: &GatewaySettings, label: &str) -> KeySpec {
         KeySpec {
@@ -298,6 +309,7 @@ impl Models {
                 rename: settings.rename.clone(),
                 temperature: settings.temperature,
                 max_tokens: settings.max_tokens,
+                server_tools: settings.server_tools.unwrap_or_default(),
             },
             cassette: settings.tapes.as_ref().map(|tapes| tape(tapes, label)),
             faults: settings.faults.clone(),
@@ -492,6 +504,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn tools_of_a_provider_are_refused_in_closed_networks_unless_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (allow, refuse) = (ServerTools::Allow, ServerTools::Refuse);
+        for (is_sealed, setting, expected) in [
+            (true, None, refuse),
+            (true, Some(allow), allow),
+            (false, None, allow),
+            (false, Some(refuse), refuse),
+        ] {
+            let mut models = Models::start_for_judges(&BTreeMap::new()).unwrap();
+            models.settings.server_tools = setting;
+            let spec = models.trial_key(Needs {
+                label: "agent/task/1",
+                artifacts: Utf8Path::from_path(dir.path()).unwrap(),
+                sockets: None,
+                allow_hosts: Vec::new(),
+                temperature: None,
+                budget: None,
+                passed_keys: Vec::new(),
+                is_sealed,
+            });
+            assert_eq!(spec.policy.server_tools, expected);
+        }
+    }
+
+    #[test]
     fn the_key_of_a_trial_that_was_left_as_it_is_opens_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let models = Models::start_for_judges(&BTreeMap::new()).unwrap();
@@ -503,6 +541,7 @@ mod tests {
             temperature: None,
             budget: None,
             passed_keys: Vec::new(),
+            is_sealed: false,
         });
         let opened = opened.unwrap();
         let key = opened.key.clone();

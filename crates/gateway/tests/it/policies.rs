@@ -17,6 +17,7 @@ fn a_policy_changes_its_bytes_and_says_so() {
         rename: vec![("claude-opus-4-8".to_owned(), "claude-haiku-4-5".to_owned())],
         temperature: Some(Setting::Set(0.0)),
         max_tokens: Some(Setting::AtMost(50)),
+        ..Policy::default()
     };
     let key = gateway
         .mint(KeySpec {
@@ -154,4 +155,37 @@ fn faults_look_like_the_providers_own() {
     assert_eq!((got.body.len(), got.whole), (10, false));
     let ledger = ledger_of(&gateway, &cut, 1);
     assert_eq!(ledger.calls[0].notes, ["fault: cut after 10 bytes"]);
+}
+
+#[test]
+fn a_tool_that_runs_at_the_provider_is_refused_and_in_the_account() {
+    let fake = Fake::says(json_reply("{}"));
+    let gateway = gateway(&fake.upstream());
+    let key = gateway
+        .mint(KeySpec {
+            policy: Policy {
+                server_tools: proctor_gateway::ServerTools::Refuse,
+                ..Policy::default()
+            },
+            ..KeySpec::default()
+        })
+        .unwrap();
+    let body = r#"{"model":"m","tools":[{"type":"web_search_20250305","name":"web_search"}]}"#;
+    let got = ask_message(&gateway, &key, body);
+    let error = &got.json()["error"];
+    assert_eq!(
+        (got.status, &error["type"]),
+        (400, &"invalid_request_error".into())
+    );
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("web_search_20250305")
+    );
+    assert!(fake.seen().is_empty());
+    assert_eq!(ledger_of(&gateway, &key, 1).refused, 1);
+    let open = mint(&gateway);
+    assert_eq!(ask_message(&gateway, &open, body).status, 200);
+    assert_eq!(fake.seen()[0].body, body.as_bytes());
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_gateway::{Faults, Price, Script, Setting, Throttle};
+use proctor_gateway::{Faults, Price, Script, ServerTools, Setting, Throttle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
@@ -103,6 +103,8 @@ pub struct GatewaySettings {
     pub temperature: Option<Setting<f64>>,
     /// The longest answer, in tokens.
     pub max_tokens: Option<Setting<u64>>,
+    /// What becomes of tools that a provider runs itself. Unless given, they are refused in closed networks.
+    pub server_tools: Option<ServerTools>,
     /// How much each provider gets at once, by its name.
     pub throttles: BTreeMap<&'static str, Throttle>,
     /// How often the gateway asks again when a provider fails.
@@ -170,6 +172,9 @@ pub(super) struct GatewayAsWritten {
         reason = "read from the tree; named here so that it is a known key"
     )]
     max_tokens: Option<IgnoredAny>,
+    /// Tools that a provider runs itself, such as searches of the web. Unless given, they are refused in
+    /// containers without an open network, and pass elsewhere.
+    server_tools: Option<ServerToolsAsWritten>,
     /// The most requests to a provider that start in a minute: `{anthropic: 300}`.
     #[serde(default)]
     rate: BTreeMap<String, u32>,
@@ -212,6 +217,16 @@ pub(super) struct GatewayAsWritten {
     /// The port of the LiteLLM that is started: a free one unless given.
     #[expect(dead_code, reason = "read with its place; named here as a known key")]
     port: Option<u16>,
+}
+
+/// `gateway.server_tools`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ServerToolsAsWritten {
+    /// They are refused.
+    Refuse,
+    /// They pass.
+    Allow,
 }
 
 /// The kind of sandbox.
@@ -505,6 +520,10 @@ fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fa
         temperature: gateway::number(node, "temperature", Setting::Set)?,
         max_tokens: gateway::number(node, "max_tokens", Setting::AtMost)?,
         throttles: gateway::throttles(node, &written.rate, &written.concurrency)?,
+        server_tools: written.server_tools.map(|choice| match choice {
+            ServerToolsAsWritten::Refuse => ServerTools::Refuse,
+            ServerToolsAsWritten::Allow => ServerTools::Allow,
+        }),
         retries: written.retries,
         faults: gateway::faults(node)?,
         ca_file: written.ca_file.map(|file| folder.join(file)),

@@ -259,6 +259,7 @@ impl Trial<'_> {
         if reach == Network::None {
             return Ok(());
         }
+        let is_sealed = reach != Network::Open;
         let allow_hosts = match reach {
             Network::Allowlist(hosts) => hosts,
             _ => Vec::new(),
@@ -280,6 +281,7 @@ impl Trial<'_> {
             temperature: agent.gateway_temperature(),
             budget: self.budget.clone(),
             passed_keys: passed.values().cloned().collect(),
+            is_sealed,
         });
         self.models = Some(opened.map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,

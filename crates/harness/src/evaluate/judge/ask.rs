@@ -209,6 +209,7 @@ impl Question<'_> {
             temperature: None,
             budget: None,
             passed_keys: Vec::new(),
+            is_sealed: false,
         });
         let own = opened.map_err(|error| format!("no key for the judge: {error}"))?;
         let endpoint = &own.endpoint;

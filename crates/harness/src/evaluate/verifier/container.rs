@@ -117,6 +117,7 @@ impl Way {
             temperature: None,
             budget: None,
             passed_keys: Vec::new(),
+            is_sealed: true,
         });
         let models = opened.map_err(|error| error.to_string())?;
         Ok(Some(Way { models, sockets }))
