@@ -96,6 +96,7 @@ pub(crate) struct Key {
     /// Cancelled when the key is revoked: calls under way end then.
     pub(crate) revoked: CancellationToken,
     /// Cancelled when its client shows a key that the gateway does not know.
+    #[expect(clippy::struct_field_names, reason = "it is about another key")]
     pub(crate) unknown_key: CancellationToken,
     /// Permits for calls that are read on without their client.
     pub(crate) abandoned: Arc<Semaphore>,

@@ -150,6 +150,87 @@ fn look_at_gemini(entry: &str) -> Found {
 mod tests {
     use super::*;
 
+    /// Tools of the provider, and the names that refusals have for them.
+    const PROVIDER_TOOLS: &[(Wire, &str, &str)] = &[
+        (
+            Wire::Anthropic,
+            r#"[{"name":"Bash"},{"type":"web_search_20250305","name":"web_search"}]"#,
+            "web_search_20250305",
+        ),
+        (
+            Wire::Anthropic,
+            r#"[{"type":"web_fetch_20250910"}]"#,
+            "web_fetch_20250910",
+        ),
+        (
+            Wire::Anthropic,
+            r#"[{"type":"mcp_toolset","mcp_server_name":"x"}]"#,
+            "mcp_toolset",
+        ),
+        (
+            Wire::Anthropic,
+            r#"[{"type":"code_execution_20250825"}]"#,
+            "code_execution_20250825",
+        ),
+        (
+            Wire::Anthropic,
+            r#"[{"t\u0079pe":"web_\u0073earch_1"}]"#,
+            "web_search_1",
+        ),
+        (
+            Wire::Anthropic,
+            r#"[{"type":"custom","type":"web_search_1"}]"#,
+            "tools",
+        ),
+        (
+            Wire::OpenAiResponses,
+            r#"[{"type":"web_search"}]"#,
+            "web_search",
+        ),
+        (
+            Wire::OpenAiResponses,
+            r#"[{"type":"web_search","external_web_access":true}]"#,
+            "web_search",
+        ),
+        (
+            Wire::OpenAiResponses,
+            r#"[{"type":"web_search_preview","external_web_access":false}]"#,
+            "web_search_preview",
+        ),
+        (
+            Wire::OpenAiResponses,
+            r#"[{"type":"mcp","server_url":"https://x"}]"#,
+            "mcp",
+        ),
+        (
+            Wire::OpenAiResponses,
+            r#"[{"type":"code_interpreter"}]"#,
+            "code_interpreter",
+        ),
+        (
+            Wire::OpenAiResponses,
+            r#"[{"type":"shell","environment":{"type":"container_auto"}}]"#,
+            "shell",
+        ),
+        (
+            Wire::OpenAiResponses,
+            r#"[{"type":"namespace","tools":[{"type":"mcp"}]}]"#,
+            "mcp",
+        ),
+        (Wire::OpenAiChat, r#"[{"type":"web_search"}]"#, "web_search"),
+        (
+            Wire::Gemini,
+            r#"[{"functionDeclarations":[]},{"google_search":{}}]"#,
+            "google_search",
+        ),
+        (
+            Wire::Gemini,
+            r#"[{"functionDeclarations":[],"urlContext":{}}]"#,
+            "urlContext",
+        ),
+        (Wire::Gemini, r#"{"googleSearch":{}}"#, "tools"),
+    ];
+
     #[track_caller]
     fn check(wire: Wire, tools: &str, expected: &Found) {
         assert_eq!(look(wire, tools.as_bytes()), *expected, "{wire:?} {tools}");
@@ -176,86 +257,8 @@ mod tests {
 
     #[test]
     fn tools_of_the_provider_are_named() {
-        for (wire, tools, name) in [
-            (
-                Wire::Anthropic,
-                r#"[{"name":"Bash"},{"type":"web_search_20250305","name":"web_search"}]"#,
-                "web_search_20250305",
-            ),
-            (
-                Wire::Anthropic,
-                r#"[{"type":"web_fetch_20250910"}]"#,
-                "web_fetch_20250910",
-            ),
-            (
-                Wire::Anthropic,
-                r#"[{"type":"mcp_toolset","mcp_server_name":"x"}]"#,
-                "mcp_toolset",
-            ),
-            (
-                Wire::Anthropic,
-                r#"[{"type":"code_execution_20250825"}]"#,
-                "code_execution_20250825",
-            ),
-            (
-                Wire::Anthropic,
-                r#"[{"t\u0079pe":"web_\u0073earch_1"}]"#,
-                "web_search_1",
-            ),
-            (
-                Wire::Anthropic,
-                r#"[{"type":"custom","type":"web_search_1"}]"#,
-                "tools",
-            ),
-            (
-                Wire::OpenAiResponses,
-                r#"[{"type":"web_search"}]"#,
-                "web_search",
-            ),
-            (
-                Wire::OpenAiResponses,
-                r#"[{"type":"web_search","external_web_access":true}]"#,
-                "web_search",
-            ),
-            (
-                Wire::OpenAiResponses,
-                r#"[{"type":"web_search_preview","external_web_access":false}]"#,
-                "web_search_preview",
-            ),
-            (
-                Wire::OpenAiResponses,
-                r#"[{"type":"mcp","server_url":"https://x"}]"#,
-                "mcp",
-            ),
-            (
-                Wire::OpenAiResponses,
-                r#"[{"type":"code_interpreter"}]"#,
-                "code_interpreter",
-            ),
-            (
-                Wire::OpenAiResponses,
-                r#"[{"type":"shell","environment":{"type":"container_auto"}}]"#,
-                "shell",
-            ),
-            (
-                Wire::OpenAiResponses,
-                r#"[{"type":"namespace","tools":[{"type":"mcp"}]}]"#,
-                "mcp",
-            ),
-            (Wire::OpenAiChat, r#"[{"type":"web_search"}]"#, "web_search"),
-            (
-                Wire::Gemini,
-                r#"[{"functionDeclarations":[]},{"google_search":{}}]"#,
-                "google_search",
-            ),
-            (
-                Wire::Gemini,
-                r#"[{"functionDeclarations":[],"urlContext":{}}]"#,
-                "urlContext",
-            ),
-            (Wire::Gemini, r#"{"googleSearch":{}}"#, "tools"),
-        ] {
-            check(wire, tools, &Found::Tool(name.to_owned()));
+        for (wire, tools, name) in PROVIDER_TOOLS {
+            check(*wire, tools, &Found::Tool((*name).to_owned()));
         }
     }
 
