@@ -85,7 +85,8 @@ fn outside() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "not a path below the folder")
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::symlink;
 

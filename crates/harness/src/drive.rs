@@ -149,11 +149,7 @@ impl Drive<'_> {
                     }
                     reader.read_socket(&event);
                 }
-                () = self.cancel.cancelled(), if !is_cancelled => {
-                    is_cancelled = true;
-                    process.end(EndReason::Cancelled);
-                }
-                () = self.unknown_key.cancelled(), if !is_cancelled => {
+                () = either(self.cancel, &self.unknown_key), if !is_cancelled => {
                     is_cancelled = true;
                     process.end(EndReason::Cancelled);
                 }
@@ -228,6 +224,14 @@ async fn next(socket: &mut Option<Socket>) -> Option<SocketEvent> {
     match socket {
         Some(socket) => socket.next().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Wait until one of two is cancelled.
+async fn either(one: &CancellationToken, other: &CancellationToken) {
+    tokio::select! {
+        () = one.cancelled() => {}
+        () = other.cancelled() => {}
     }
 }
 

@@ -15,6 +15,8 @@ pub struct PipCli {
     pub version: String,
     /// The version of Python that its compiled modules are for, such as `3.11`.
     pub python: String,
+    /// The folder of its modules.
+    pub modules: Utf8PathBuf,
 }
 
 impl TestContext {
@@ -27,7 +29,7 @@ impl TestContext {
             missing(program);
             return None;
         };
-        let site = folder.join(format!("lib/python{}/site-packages", cli.python));
+        let site = &cli.modules;
         let log = self.root().join("pip.log");
         let script = format!(
             r#"#!/bin/sh
@@ -60,9 +62,12 @@ fn find(program: &str) -> Option<(Utf8PathBuf, PipCli)> {
         let lib = entry.path().join("lib").read_dir_utf8().ok()?.flatten();
         let mut pythons =
             lib.filter_map(|it| Some(it.file_name().strip_prefix("python")?.to_owned()));
+        let python = pythons.next()?;
+        let modules = format!("lib/python{python}/site-packages");
         let cli = PipCli {
             version: version.to_owned(),
-            python: pythons.next()?,
+            python,
+            modules: entry.path().join(modules),
         };
         Some((entry.path().to_owned(), cli))
     });

@@ -141,7 +141,7 @@ fn a_call_that_never_tells_its_usage_counts_with_its_upper_bound() {
         (
             ": nothing\n\n",
             None,
-            NanoUsd((1000 + BODY.len() as i64 / 2) * 6_000 + 4000 * 15_000),
+            NanoUsd((1000 + i64::try_from(BODY.len()).unwrap() / 2) * 6_000 + 4000 * 15_000),
         ),
     ] {
         let (fake, go) = two_parts(first, "");

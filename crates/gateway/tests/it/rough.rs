@@ -224,7 +224,7 @@ async fn a_thousand_streams_at_once_are_served_and_metered_in_flat_memory() {
         .collect();
     let body = r#"{"model":"claude-sonnet-4-5","stream":true,"messages":[]}"#;
     let request = |stream: u64| {
-        let key = keys[stream as usize % keys.len()].expose();
+        let key = keys[usize::try_from(stream).unwrap() % keys.len()].expose();
         let length = body.len();
         format!(
             "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"

@@ -189,9 +189,10 @@ async fn run(
             end,
             message: end.in_words(&line, &ran.last_line),
             restored,
-            tampered: match bench.is_of(&judging.change.tree) {
-                true => bench.tampered(&settings.argv, settings.timeout).await?,
-                false => Vec::new(),
+            tampered: if bench.is_of(&judging.change.tree) {
+                bench.tampered(&settings.argv, settings.timeout).await?
+            } else {
+                Vec::new()
             },
             shell: ran.shell,
         }

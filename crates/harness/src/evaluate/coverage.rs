@@ -202,9 +202,10 @@ async fn measure(
     let coverage =
         written.and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
     let restored = bench.restored.clone();
-    let tampered = match bench.is_of(&judging.change.tree) {
-        true => bench.tampered(&settings.argv, settings.timeout).await?,
-        false => Vec::new(),
+    let tampered = if bench.is_of(&judging.change.tree) {
+        bench.tampered(&settings.argv, settings.timeout).await?
+    } else {
+        Vec::new()
     };
     bench.close().await?;
     Ok(Measured {

@@ -117,9 +117,10 @@ fn beside(script: &Utf8Path, folder: &Utf8Path, hidden: &[Utf8PathBuf]) -> io::R
         bytes += length;
         found.len() <= MOST_FILES && bytes <= MOST_BYTES
     })?;
-    Ok(match fits {
-        true => Beside::Folder(found),
-        false => Beside::TooMany,
+    Ok(if fits {
+        Beside::Folder(found)
+    } else {
+        Beside::TooMany
     })
 }
 

@@ -116,12 +116,15 @@ pub struct Opened {
     pub is_dirty: bool,
 }
 
+/// A base that is made once.
+type Once = Arc<OnceCell<Opened>>;
+
 /// The bases of a run.
 #[derive(Debug, Default)]
 pub struct Bases {
     /// What names of commits mean.
     commits: Commits,
-    made: Mutex<BTreeMap<(Wanted, History), Arc<OnceCell<Opened>>>>,
+    made: Mutex<BTreeMap<(Wanted, History), Once>>,
     /// Where they lie, once there is one.
     area: OnceCell<Area>,
 }

@@ -151,14 +151,14 @@ fn no_mode_lets_a_key_into_a_container() {
     fs_err::write(rig.context.root().join(".env.keys"), "PLAIN=plain-canary\n").unwrap();
     let (agents, orchestrators) = tellers(&rig);
     let record = rig.context.root().join("recording");
-    let modes: [(&str, &[&str], bool); 5] = [
+    let all: [(&str, &[&str], bool); 5] = [
         ("the usual gateway", &[], true),
         ("a script", &["--model-script", answers.as_str()], true),
         ("recording", &["--record-models", record.as_str()], true),
         ("replay", &["--replay-models", record.as_str()], true),
         ("no network", &["--network", "none"], false),
     ];
-    for (mode, args, answers) in modes {
+    for (mode, args, answers) in all {
         let more = json!({"orchestrators": orchestrators, "secrets": {"env_file": ".env.keys"}});
         let path = rig.suite(&agents, &more);
         let output = run_with_canary(&rig, &path, &model, args);

@@ -118,12 +118,7 @@ fn aider(rig: &Rig) -> Option<Utf8PathBuf> {
         let _ = writeln!(std::io::stderr(), "{message}");
         return None;
     }
-    let clis = Utf8PathBuf::from(std::env::var("PROCTOR_TEST_CLIS").ok()?);
-    let lib = format!(
-        "aider-{}/lib/python{}/site-packages",
-        cli.version, cli.python
-    );
-    Some(clis.join(lib))
+    Some(cli.modules)
 }
 
 /// The task's repository with its tags, and the shipped adapters, where the configuration looks.
