@@ -26,7 +26,10 @@ impl Beneath {
     pub(crate) fn read(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         let file = self.open(path.as_ref())?;
         if file.metadata()?.len() > most {
-            let message = format!("larger than {most} bytes");
+            let message = match most >> 20 {
+                0 => format!("larger than {most} bytes"),
+                mebibytes => format!("larger than {mebibytes} MiB"),
+            };
             return Err(io::Error::new(ErrorKind::FileTooLarge, message));
         }
         let mut bytes = Vec::new();

@@ -199,6 +199,21 @@ fn a_script_sees_the_history_that_its_task_gives_it_and_never_what_comes_after()
 }
 
 #[test]
+fn an_agent_whose_image_cannot_install_starts_all_the_same() {
+    let context = context();
+    repo(&context);
+    let task = json!({
+        "repo": "./repo", "tag": "v1", "test_cmd": "grep -qx 42 answer", "time_limit_minutes": 1,
+        "install_cmd": "test -e answer && touch installed",
+    });
+    run(&context, "echo 42 > answer\n", &json!({"tasks": [task]})).assert_code(0);
+    let record = record(&context);
+    assert_eq!(record["status"], "passed", "{record:#}");
+    let notes = record["notes"].to_string();
+    assert!(notes.contains("the agent started although"), "{notes}");
+}
+
+#[test]
 fn files_of_the_tools_that_a_script_uses_are_not_its_work() {
     let context = context();
     repo(&context);

@@ -326,10 +326,6 @@ fn what_is_not_there_yet_is_refused_by_name() {
             "`network` needs containers",
         ),
         (
-            json!({"proxy": {"gateway": "none", "budget_per_trial_usd": 2}}),
-            "`budget_per_trial_usd` needs a gateway",
-        ),
-        (
             json!({"proxy": {"gateway": "none"}, "gateway": {}}),
             "`gateway` contradicts `proxy: {gateway: none}`",
         ),

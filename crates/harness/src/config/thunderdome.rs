@@ -392,7 +392,8 @@ pub(super) fn without_gateway(root: &Node, execution: &mut Execution, faults: &m
     if !execution.refuses_gateway {
         return;
     }
-    let proxy = root.get("proxy");
+    // Thunderdome's own files get a remark instead.
+    let proxy = root.get("proxy").filter(|_| !is_own_file(root));
     if let Some(proxy) = proxy.filter(|proxy| proxy.get("budget_per_trial_usd").is_some()) {
         let message = "`budget_per_trial_usd` needs a gateway, and `gateway` is `none`";
         let fault = proxy.fault("budget_per_trial_usd", message);

@@ -17,6 +17,7 @@ use fs_err as fs;
 use rustix::fs::{
     Dir, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens, openat, renameat,
 };
+use rustix::io::Errno;
 
 /// Whether an engine behind a socket of this machine sees our folders and sockets. On macOS it runs in a virtual
 /// machine.
@@ -171,9 +172,18 @@ pub(crate) fn open_beneath(root: &Path, parts: &[OsString]) -> Result<File> {
         if number + 1 < parts.len() {
             flags |= OFlags::DIRECTORY;
         }
-        here = openat(&here, part.as_os_str(), flags, Mode::empty())?.into();
+        let opened = openat(&here, part.as_os_str(), flags, Mode::empty());
+        here = opened.map_err(not_followed)?.into();
     }
     Ok(here)
+}
+
+/// A link that was not followed, in words that people understand.
+fn not_followed(error: Errno) -> Error {
+    match error {
+        Errno::LOOP => Error::other("not a regular file but a link"),
+        other => other.into(),
+    }
 }
 
 /// The names in a folder below `root`, to which no link leads.

@@ -346,6 +346,8 @@ pub struct Install {
     pub command: String,
     /// How long it may take.
     pub timeout: Duration,
+    /// Whether the agent starts also when it fails. The tests need it in any case.
+    pub is_optional: bool,
 }
 
 /// Where single runs of a task go.

@@ -59,6 +59,8 @@ pub(crate) const KEYS: &[&str] = &[
     "rubric",
     "time_limit_minutes",
     "tell_deadline",
+    "history",
+    "solution_paths",
     // Tasks that do not come from a repo.
     "testcase",
     "folder",
@@ -204,7 +206,7 @@ pub(crate) fn read(entry: &Node, suite: &Surroundings<'_>) -> Result<Task, Vec<F
         faults.push(entry.fault("repo", format!("`repo` cannot be used: {problem}")));
     });
     let usual = match written.greenfield {
-        Some(true) => Protect::tests().of_new_project(),
+        Some(true) => Protect::tests().of_new_project().keeping(HIDDEN_CONFIG),
         _ => Protect::tests(),
     };
     let protect = Protect::read(entry, written.protect.as_deref(), usual);
@@ -413,6 +415,8 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
     let install = written.install_cmd.map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
+        // Thunderdome installs before the tests only: an agent's image may have no tools for it.
+        is_optional: suite.is_thunderdome,
     });
     Task {
         description: format!("{repo} at {}", written.tag),
@@ -466,6 +470,7 @@ fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -
     let install = written.install_cmd.clone().map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
+        is_optional: false,
     });
     let is_green = written.is_green();
     let worth = Worth::of(written);

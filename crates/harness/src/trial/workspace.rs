@@ -64,7 +64,16 @@ impl Trial<'_> {
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
         if let Some(install) = &task.install {
-            self.install(install, area, &path).await?;
+            match self.install(install, area, &path).await {
+                Err(NotRun::Infrastructure {
+                    outcome: Outcome::Sandbox,
+                    message,
+                    ..
+                }) if install.is_optional => {
+                    self.note(format!("the agent started although {message}"));
+                }
+                installed => installed?,
+            }
             self.settle(&mut made).await?;
         }
         self.workspace = Some(made);

@@ -174,6 +174,27 @@ fn no_mode_lets_a_key_into_a_container() {
 }
 
 #[test]
+fn no_key_enters_a_container_behind_litellm() {
+    let Some(rig) = Rig::new() else { return };
+    if !rig.context.install_real("litellm") {
+        return;
+    }
+    let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
+    fs_err::write(rig.context.root().join(".env.keys"), "PLAIN=plain-canary\n").unwrap();
+    let (_, orchestrators) = tellers(&rig);
+    let more = json!({
+        "orchestrators": orchestrators, "secrets": {"env_file": ".env.keys"},
+        "proxy": {"gateway": "litellm", "budget_per_trial_usd": 1},
+    });
+    let output = run_with_canary(&rig, &rig.suite(&json!([]), &more), &model, &[]);
+    output.assert_code(0);
+    assert_no_canary(&rig);
+    let printed = rig.printed("script");
+    assert_eq!(printed.matches("status 200").count(), 3, "{printed}");
+    assert_eq!(rig.record("script")["gateway"]["calls"], 3);
+}
+
+#[test]
 fn a_key_that_is_passed_through_enters_and_the_gateway_takes_it() {
     let Some(rig) = Rig::new() else { return };
     let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();

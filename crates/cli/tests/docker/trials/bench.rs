@@ -31,16 +31,16 @@ const ORCHESTRATORS: &str = r#"orchestrators:
       ANTHROPIC_API_KEY: "${ANTHROPIC_API_KEY}"
 "#;
 
-const TASKS: &str = r"tasks:
+const TASKS: &str = r#"tasks:
   - repo: ./bench-time-tracker
     tag: v1
     validation_tag: v1-validation
     category: greenfield/simple
     validation_image: proctor-test:debian
-    test_cmd: cp hidden/*.py . && python3 -m unittest test_hidden.StartAndStop test_hidden.Export
+    test_cmd: cp hidden/*.py . && sed -i "s|^WORK = None|WORK = '$PWD'|" program.py && python3 -m unittest test_hidden.StartAndStop test_hidden.Export
     time_limit_minutes: 10
 trials: 3
-";
+"#;
 
 /// Writes the reference solution, whichever way a client writes files.
 fn solves(solution: &str) -> Value {

@@ -155,10 +155,11 @@ fn without_a_gateway_containers_have_an_open_network_and_no_key_unless_it_is_pas
     let mut keyed = agent.clone();
     keyed["config"]["env"] = json!({"AUTHORIZATION": "Bearer ${ANTHROPIC_API_KEY}"});
     let output = run(&keyed, &json!({}));
-    output.assert_code(3);
-    let told = "list ANTHROPIC_API_KEY under `secrets.unsafe_pass_through`";
-    assert!(output.stdout.contains(told), "{output}");
-    assert_eq!(rig.record("agent")["outcome"], "auth");
+    output.assert_code(2);
+    let refused = "refusing to pass ANTHROPIC_API_KEY into a container without a gateway";
+    assert!(output.stderr.contains(refused), "{output}");
+    let hint = "unsafe_pass_through: [ANTHROPIC_API_KEY]";
+    assert!(output.stderr.contains(hint), "{output}");
     let passed = json!({"secrets": {"unsafe_pass_through": ["ANTHROPIC_API_KEY"]}});
     run(&keyed, &passed).assert_code(0);
     let printed = rig.printed("agent");

@@ -16,7 +16,7 @@ fn unknown_keys_are_refused_with_the_nearest() {
     testcase.yaml:10:1: unknown key `zzz`
      10 | zzz: 1
         | ^^^
-    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `expected_source`, `expected`, `reference`, `solution_paths`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
+    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `history`, `expected_source`, `expected`, `reference`, `solution_paths`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
     ");
     assert_snapshot!(refusal(with("  type: claude-code", "  typ: claude-code")), @"
     testcase.yaml:5:3: unknown key `typ`
@@ -121,7 +121,7 @@ fn faults_of_all_sections_come_at_once() {
     testcase.yaml:10:1: unknown key `wrong`
      10 | wrong: 1
         | ^^^^^
-    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `expected_source`, `expected`, `reference`, `solution_paths`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
+    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `history`, `expected_source`, `expected`, `reference`, `solution_paths`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
     ");
 }
 

@@ -114,6 +114,14 @@ impl Protect {
         }
     }
 
+    /// The same with a file that is the task's although a command names it.
+    pub(crate) fn keeping(self, file: &'static str) -> Protect {
+        Protect {
+            written: known(&[&[file]]),
+            ..self
+        }
+    }
+
     /// As `protect` in `config` says, besides the usual rules. An empty list turns them off.
     pub(crate) fn read(
         config: &Node,
