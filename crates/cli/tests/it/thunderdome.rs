@@ -195,14 +195,25 @@ fn an_installation_that_fails_is_nobodys_failure() {
     repo(&context);
     let bad = with(&task(), &json!({"install_cmd": "echo no network; exit 1"}));
     let path = suite(&context, "exit 0\n", &json!({"tasks": [bad]}));
+    let why = "exited with code 1: no network";
+    // Thunderdome installs before the tests only: the agent works, and is not judged.
     run(&context, &path).assert_code(3);
     let record = record(&context);
+    assert_eq!(record["outcome"], "completed");
+    assert!(record["notes"].to_string().contains(why), "{record:#}");
+    assert_eq!(record["verdicts"][0]["status"], "error", "{record:#}");
+    let agents = json!([{"name": "one", "type": "adapter", "config": {"adapter": "./adapter.sh"}}]);
+    let other = context.root().join("proctor.json");
+    fs_err::write(
+        &other,
+        json!({"agents": agents, "tasks": [bad]}).to_string(),
+    )
+    .unwrap();
+    run(&context, &other).assert_code(3);
+    let record = self::record(&context);
     assert_eq!(record["outcome"], "sandbox");
     let message = record["errors"][0]["message"].as_str().unwrap();
-    assert!(
-        message.contains("exited with code 1: no network"),
-        "{message}"
-    );
+    assert!(message.contains(why), "{message}");
     // In the clean copy it is no verdict; a build that fails is the agent's.
     let script = "echo 42 > answer; echo exit 5 > install.sh\n";
     let path = suite(&context, script, &json!({}));
