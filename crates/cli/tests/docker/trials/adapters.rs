@@ -53,7 +53,8 @@ fn agents_with_helpers(rig: &Rig) -> (Value, Value) {
     (agents, orchestrators)
 }
 
-fn check_helpers(rig: &Rig) {
+/// `writable` is what the agent prints when it can change its copy of the script.
+fn check_helpers(rig: &Rig, writable: &str) {
     let (agents, orchestrators) = agents_with_helpers(rig);
     let path = rig.suite(&agents, &json!({"orchestrators": orchestrators}));
     let output = rig.run(&path, &[]);
@@ -65,7 +66,8 @@ fn check_helpers(rig: &Rig) {
     ] {
         let record = rig.record(agent);
         assert_eq!(record["status"], "passed", "{output}\n{record:#}");
-        assert_eq!(rig.printed(agent), format!("{files}greet"), "{agent}");
+        let printed = rig.printed(agent).replace(writable, "");
+        assert_eq!(printed, format!("{files}greet"), "{agent}");
     }
     output.assert_code(0);
 }
@@ -73,14 +75,15 @@ fn check_helpers(rig: &Rig) {
 #[test]
 fn a_script_runs_in_a_container_with_the_files_beside_it() {
     let Some(rig) = Rig::new() else { return };
-    check_helpers(&rig);
+    check_helpers(&rig, "never printed");
 }
 
 #[test]
 fn a_script_gets_to_an_engine_elsewhere() {
     let Some(mut rig) = Rig::new() else { return };
     rig.host = over_tcp(&rig.host);
-    check_helpers(&rig);
+    // podman gives the volume to the agent. It is the trial's own copy, and nothing comes back from it.
+    check_helpers(&rig, "writable\n");
 }
 
 /// Prints everything that its container tells, then asks the model in each way.
