@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     criteria::Criterion,
     evidence::{self, Lookup},
+    view,
 };
 use crate::{usage::Usage, workspace::Workspace};
 
@@ -206,7 +207,8 @@ async fn check_quote(
             asked.id
         ));
     };
-    let content = subject.workspace.file_at(subject.tree, file).await;
+    let path = view::path_in_work(file);
+    let content = subject.workspace.file_at(subject.tree, &path).await;
     if content.is_some_and(|content| evidence::file_has(&content, text)) {
         return Ok(());
     }

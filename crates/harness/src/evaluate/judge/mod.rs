@@ -10,6 +10,7 @@ mod request;
 mod settings;
 mod shorten;
 mod tally;
+mod view;
 
 use camino::Utf8PathBuf;
 use serde_json::json;
@@ -26,7 +27,7 @@ use super::{Artifact, Finding, Judging, Place, slot::Slot};
 use crate::{config::PromptSource, store, usage::Usage, workspace::WorkspaceError};
 
 /// The version of the request and of the checks: other ones make other verdicts.
-const JUDGE_VERSION: u32 = 1;
+const JUDGE_VERSION: u32 = 2;
 /// The longest change that a judge is shown.
 const LONGEST_DIFF: usize = 800_000;
 /// How many files are searched for what a judge quotes.
