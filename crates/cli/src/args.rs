@@ -566,7 +566,7 @@ pub struct ImageBuildArgs {
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     pub args: Vec<String>,
     /// The image's name, as a suite names it; may be given more than once
-    /// [default: proctor/<NAME>:latest]
+    /// [default: proctor/NAME:latest]
     #[arg(short, long = "tag", value_name = "IMAGE[:TAG]")]
     pub tags: Vec<String>,
     /// The network of the build's commands, as the engine calls it
