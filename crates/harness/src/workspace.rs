@@ -8,6 +8,7 @@ mod commits;
 mod head;
 mod judged;
 mod large;
+mod litter;
 mod look;
 mod names;
 mod nested;
@@ -391,37 +392,6 @@ impl Workspace {
     fn has_history(&self) -> bool {
         let packed = self.base.packed.as_ref();
         packed.is_some_and(|packed| packed.history == History::Full)
-    }
-
-    /// Take lines that are not the agent's work out of a file that has only them beyond the base.
-    pub async fn remove_lines(&self, file: &str, lines: &[&str]) -> Result<(), WorkspaceError> {
-        let path = self.path.join(file);
-        let is_file = path.symlink_metadata().is_ok_and(|about| about.is_file());
-        let Some(now) = is_file.then(|| fs::read_to_string(&path).ok()).flatten() else {
-            return Ok(());
-        };
-        self.unseal().await?;
-        let base = self.text_of(&self.base_tree, file.into()).await?;
-        let before = base.as_deref().unwrap_or_default();
-        let kept = now.lines().filter(|line| !lines.contains(line));
-        let base_lines = before.lines().filter(|line| !lines.contains(line));
-        if !kept.eq(base_lines) {
-            return Ok(());
-        }
-        match &base {
-            None => fs::remove_file(&path)?,
-            Some(text) => fs::write(&path, text)?,
-        }
-        Ok(())
-    }
-
-    /// Leave files of these names out of what counts as the agent's work.
-    pub fn leave_out(&self, patterns: &[&str]) -> std::io::Result<()> {
-        let info = self.git.dir().join("info");
-        fs::create_dir_all(&info)?;
-        fs::write(info.join("exclude"), patterns.join("\n") + "\n")?;
-        self.seal();
-        Ok(())
     }
 
     /// The tree of another commit of the source.

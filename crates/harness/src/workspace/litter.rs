@@ -1,0 +1,42 @@
+//! Files and lines that the tools of an agent leave in its workspace and that are not its work.
+
+use fs_err as fs;
+
+use super::{Workspace, WorkspaceError};
+use crate::beneath::Beneath;
+
+/// A longer file is not one that such a tool wrote.
+const LONGEST: u64 = 1 << 20;
+
+impl Workspace {
+    /// Leave files of these names out of what counts as the agent's work.
+    pub fn leave_out(&self, patterns: &[&str]) -> std::io::Result<()> {
+        let info = self.git.dir().join("info");
+        fs::create_dir_all(&info)?;
+        fs::write(info.join("exclude"), patterns.join("\n") + "\n")?;
+        self.seal();
+        Ok(())
+    }
+
+    /// Take lines that are not the agent's work out of a file that has only them beyond the base.
+    pub async fn remove_lines(&self, file: &str, lines: &[&str]) -> Result<(), WorkspaceError> {
+        let read = Beneath::new(self.path.as_std_path()).read(file, LONGEST);
+        let Some(now) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
+            return Ok(());
+        };
+        self.unseal().await?;
+        let base = self.text_of(&self.base_tree, file.into()).await?;
+        let before = base.as_deref().unwrap_or_default();
+        let kept = now.lines().filter(|line| !lines.contains(line));
+        let base_lines = before.lines().filter(|line| !lines.contains(line));
+        if !kept.eq(base_lines) {
+            return Ok(());
+        }
+        let path = self.path.join(file);
+        match &base {
+            None => fs::remove_file(&path)?,
+            Some(text) => fs::write(&path, text)?,
+        }
+        Ok(())
+    }
+}
