@@ -106,6 +106,9 @@ pub enum EndReason {
     Cancelled,
     /// The caller had what it wanted.
     Asked,
+    /// The supervisor died without a report, and the processes that it had started were killed. The end of the
+    /// main process is then not known.
+    SupervisorLost,
 }
 
 /// All that is known once a process and its descendants are gone.

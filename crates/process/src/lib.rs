@@ -18,6 +18,7 @@ mod lines;
 mod names;
 mod process;
 pub mod quick;
+mod remove;
 #[cfg_attr(unix, path = "unix/mod.rs")]
 #[cfg_attr(windows, path = "windows/mod.rs")]
 mod sys;
@@ -35,12 +36,13 @@ pub use job::{
 pub use lines::{Line, Lines};
 pub use names::{plain_path, startable_names};
 pub use process::{Event, Process, Stream};
+pub use remove::REMOVE;
 
 /// The argument that makes an executable act as supervisor.
 pub(crate) const SUPERVISE: &str = "__supervise";
 
-/// Acts as supervisor of one process, or as the first process of a container, if this program was started for
-/// that, and returns the exit code then.
+/// Acts as supervisor of one process, as the first process of a container or as a program that removes files there, if
+/// this program was started for that, and returns the exit code then.
 ///
 /// Call it first thing in `main`, before any thread or runtime starts.
 pub fn supervise_if_asked() -> Option<ExitCode> {
@@ -49,9 +51,23 @@ pub fn supervise_if_asked() -> Option<ExitCode> {
         Some(sys::supervise())
     } else if first == INIT {
         Some(sys::init())
+    } else if first == REMOVE {
+        Some(remove::remove_all(std::env::args_os().skip(2)))
     } else {
         None
     }
+}
+
+/// Keeps other processes of the same user from reading the environment and the memory of this one, as far as the
+/// system can do that. Values of variables that `keeps` does not name are empty afterwards, so that they must have been
+/// read before.
+///
+/// Call it before any other thread starts.
+pub fn hide_from_others(keeps: impl Fn(&[u8]) -> bool) -> std::io::Result<()> {
+    let hidden = sys::hide_environment(keeps);
+    // Only now: a process that others cannot look into cannot write to its own memory by its file.
+    sys::close_memory();
+    hidden
 }
 
 /// Says that there is no container to be the first process of: they have Linux inside on every platform.

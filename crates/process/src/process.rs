@@ -223,7 +223,12 @@ impl Process {
             match self.control.poll_finished(context) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(finished)) => self.finish(finished),
-                Poll::Ready(Err(_lost)) => self.give_up(),
+                Poll::Ready(Err(_lost)) => {
+                    let asked = self.ending.map(|ending| ending.reason);
+                    // A run that was cancelled is over anyway.
+                    let cancelled = asked.filter(|reason| *reason == EndReason::Cancelled);
+                    self.give_up(cancelled.or(Some(EndReason::SupervisorLost)));
+                }
             }
         }
     }
@@ -234,12 +239,12 @@ impl Process {
     }
 
     /// Ends everything without the supervisor, which is dead or does not answer.
-    fn give_up(&mut self) {
+    fn give_up(&mut self, ended_by: Option<EndReason>) {
         self.control.clean_up(self.id);
         self.finish(Finished {
             exit: Exit {
                 status: None,
-                ended_by: self.ending.map(|ending| ending.reason),
+                ended_by,
             },
             duration: self.started.elapsed(),
             leaked: Vec::new(),
@@ -254,7 +259,7 @@ impl Process {
         }
         let now = Instant::now();
         if self.overdue_at().is_some_and(|at| at <= now) {
-            self.give_up();
+            self.give_up(self.ending.map(|ending| ending.reason));
         } else if self.wall_at().is_some_and(|at| at <= now) {
             // The supervisor keeps this time as well; here it is for one that was stopped.
             self.end(EndReason::TimedOut);

@@ -30,8 +30,9 @@ pub struct QuickCommand {
     pub program: OsString,
     /// The arguments after the program's name.
     pub args: Vec<OsString>,
-    /// Its environment.
-    pub env: Environment,
+    /// Its whole environment. Nothing is inherited: ours may hold secrets, and other processes of the same user can
+    /// read the environment of a helper while it runs.
+    pub env: BTreeMap<OsString, OsString>,
     /// Its working directory; ours if not given.
     pub cwd: Option<PathBuf>,
     /// What it reads.
@@ -40,15 +41,6 @@ pub struct QuickCommand {
     pub stdout: Sink,
     /// How many bytes are kept of each collected stream; 64 MiB by default.
     pub cap: usize,
-}
-
-/// The environment of a helper.
-#[derive(Clone, Debug)]
-pub enum Environment {
-    /// Ours, with these added or replaced.
-    Inherited(BTreeMap<OsString, OsString>),
-    /// These and no others.
-    Exactly(BTreeMap<OsString, OsString>),
 }
 
 /// What a helper reads.
@@ -96,12 +88,12 @@ impl CommandOutput {
 }
 
 impl QuickCommand {
-    /// A command that inherits the environment, reads nothing and has its output collected.
+    /// A command with an empty environment that reads nothing and has its output collected.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
             args: Vec::new(),
-            env: Environment::Inherited(BTreeMap::new()),
+            env: BTreeMap::new(),
             cwd: None,
             stdin: Source::Null,
             stdout: Sink::Collect,
@@ -119,8 +111,19 @@ impl QuickCommand {
     /// Sets one variable.
     #[must_use]
     pub fn env(mut self, key: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        let (Environment::Inherited(variables) | Environment::Exactly(variables)) = &mut self.env;
-        variables.insert(key.into(), value.into());
+        self.env.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets these variables.
+    #[must_use]
+    pub fn envs<N: Into<OsString>, V: Into<OsString>>(
+        mut self,
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let variables = variables.into_iter();
+        self.env
+            .extend(variables.map(|(name, value)| (name.into(), value.into())));
         self
     }
 

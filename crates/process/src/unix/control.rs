@@ -1,10 +1,12 @@
 //! The parent's side of a supervisor: ask it to end, hear what it says, and clean up after it if it is lost.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,13 +16,14 @@ use tokio::net::UnixStream;
 use tokio::process::Child;
 
 use super::message::{Notice, Request, reason_byte};
+use super::platform::{self, Identity};
+use super::tree::{self, Entry};
 use super::wire::{HEADER, frame_length};
-use super::{platform, tree};
 use crate::EndReason;
 use crate::exit::Finished;
 
 /// How long the clean-up after a lost supervisor may take.
-const CLEAN_UP: Duration = Duration::from_millis(500);
+const CLEAN_UP: Duration = Duration::from_secs(5);
 
 /// How long a supervisor may take to exit when all its processes are gone.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -30,7 +33,20 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) struct Control {
     socket: UnixStream,
     supervisor: Child,
+    identity: Identity,
     received: Vec<u8>,
+}
+
+/// The supervisors of this process that have not been waited for. They are the only children of ours in
+/// sessions of their own that are not orphans of a lost supervisor.
+static SUPERVISORS: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+
+/// Orphans of dead supervisors fall back to this process from the first supervisor on.
+static ADOPT: Once = Once::new();
+
+/// Held while a supervisor starts, so that none exists that is not registered.
+fn supervisors() -> MutexGuard<'static, BTreeSet<Identity>> {
+    SUPERVISORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Control {
@@ -38,6 +54,8 @@ impl Control {
     pub(super) fn launch(executable: &Path) -> io::Result<Self> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        ADOPT.call_once(platform::adopt_orphans);
+        let mut registered = supervisors();
         #[expect(clippy::disallowed_methods, reason = "this is where processes start")]
         let supervisor = tokio::process::Command::new(executable)
             .arg0("proctor")
@@ -47,9 +65,14 @@ impl Control {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
+        let id = supervisor.id().unwrap_or_default();
+        let identity = Identity::of(id.cast_signed());
+        registered.insert(identity);
+        drop(registered);
         Ok(Self {
             socket: UnixStream::from_std(ours)?,
             supervisor,
+            identity,
             received: Vec::new(),
         })
     }
@@ -140,10 +163,14 @@ impl Control {
     }
 
     /// Kills everything from here, because the supervisor died or does not answer. `session` is the process's
-    /// own: all of it that can still be told once the supervisor is dead. A supervisor that lives hears that
-    /// we are gone, so that it ends whatever is left after this.
+    /// own. Orphans of a dead supervisor fall back to this process, where the platform allows that. A supervisor
+    /// that lives sees the end of its socket, so that it ends whatever is left after this.
     pub(crate) fn clean_up(&self, session: u32) {
-        tree::kill_from_outside(self.pid(), session, CLEAN_UP);
+        let is_orphan = |entry: &Entry| {
+            platform::is_orphan(entry, self.identity)
+                && !supervisors().contains(&Identity::of(entry.pid.as_raw_pid()))
+        };
+        tree::kill_from_outside(self.pid(), session, CLEAN_UP, &is_orphan);
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
         self.resume();
     }
@@ -151,7 +178,10 @@ impl Control {
     /// Waits until the supervisor itself is gone; it has nothing left to do. It is never killed, because it
     /// would leave those behind that it could not kill.
     pub(crate) async fn wait(&mut self) {
-        let _ = tokio::time::timeout(FAREWELL, self.supervisor.wait()).await;
+        let waited = tokio::time::timeout(FAREWELL, self.supervisor.wait()).await;
+        if waited.is_ok() {
+            supervisors().remove(&self.identity);
+        }
     }
 
     fn pid(&self) -> Option<Pid> {

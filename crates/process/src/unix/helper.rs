@@ -1,5 +1,6 @@
 //! A helper program without a supervisor: a process group that is killed as one.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::process::Stdio;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use super::{find, status, tree};
-use crate::quick::{Environment, QuickCommand, Sink, Source};
+use crate::quick::{QuickCommand, Sink, Source};
 use crate::{Error, Status};
 
 /// A helper that runs; killed with its group when dropped before its end.
@@ -34,10 +35,7 @@ impl Helper {
         if let Some(cwd) = &command.cwd {
             prepared.current_dir(cwd);
         }
-        match command.env {
-            Environment::Inherited(variables) => prepared.envs(variables),
-            Environment::Exactly(variables) => prepared.env_clear().envs(variables),
-        };
+        prepared.env_clear().envs(command.env);
         let mut child = prepared
             .spawn()
             .map_err(|source| not_started(&command.program, source))?;
@@ -75,11 +73,8 @@ impl Drop for Helper {
 
 /// The file that a name stands for. The standard library would leave the search to a fork of ours, which is
 /// slow; a path it starts without one.
-fn locate(env: &Environment, program: &OsStr) -> OsString {
-    let Environment::Exactly(variables) = env else {
-        return program.to_owned();
-    };
-    let path = variables.get(OsStr::new("PATH")).map(OsString::as_os_str);
+fn locate(env: &BTreeMap<OsString, OsString>, program: &OsStr) -> OsString {
+    let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
     let found = find::find(program, path, Path::new(""));
     found.map_or_else(|_| program.to_owned(), OsString::from)
 }

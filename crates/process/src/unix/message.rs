@@ -191,6 +191,7 @@ pub(super) fn reason_byte(reason: EndReason) -> u8 {
         EndReason::OutputLimit => 3,
         EndReason::Cancelled => 4,
         EndReason::Asked => 5,
+        EndReason::SupervisorLost => 6,
     }
 }
 
@@ -201,6 +202,7 @@ pub(super) fn reason_from_byte(byte: u8) -> Option<EndReason> {
         3 => Some(EndReason::OutputLimit),
         4 => Some(EndReason::Cancelled),
         5 => Some(EndReason::Asked),
+        6 => Some(EndReason::SupervisorLost),
         _ => None,
     }
 }

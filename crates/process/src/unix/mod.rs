@@ -23,7 +23,7 @@ pub(crate) use helper::{Helper, Streams};
 #[cfg(target_os = "linux")]
 pub(crate) use init::init;
 pub(crate) use pipe::{Feeder, Reader};
-pub(crate) use platform::this_executable;
+pub(crate) use platform::{close_memory, hide_environment, this_executable};
 pub(crate) use start::start;
 pub(crate) use supervisor::supervise;
 

@@ -3,13 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 use super::platform::{self, Processes};
 use crate::Leak;
 
 /// The most leaked processes that a report names.
 const MOST_LEAKS: usize = 64;
+
+/// How many passes in a row must find no process: the list is not read at one moment, so that a process whose parent
+/// dies meanwhile can be missed once.
+const EMPTY_PASSES: u32 = 2;
 
 /// One process, as far as it matters here.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,23 +72,28 @@ impl Family {
     }
 
     fn descendants(&mut self) -> Vec<Entry> {
-        self.split().0
+        self.descendants_and(|_| false)
     }
 
-    /// Everything below the root, without the root itself, and everything else.
-    fn split(&mut self) -> (Vec<Entry>, Vec<Entry>) {
+    /// The children of the root, other processes for which `is_ours` holds, and everything below them.
+    fn descendants_and(&mut self, is_ours: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let root = self.root.as_raw_pid();
+        let (mut found, others): (Vec<_>, Vec<_>) = self
+            .processes
+            .list()
+            .into_iter()
+            .partition(|entry| entry.parent == root || is_ours(entry));
         let mut children: HashMap<i32, Vec<Entry>> = HashMap::new();
-        for entry in self.processes.list() {
+        for entry in others {
             children.entry(entry.parent).or_default().push(entry);
         }
-        let mut found: Vec<Entry> = children.remove(&self.root.as_raw_pid()).unwrap_or_default();
         let mut next = 0;
         while next < found.len() {
             let below = children.remove(&found[next].pid.as_raw_pid());
             found.extend(below.unwrap_or_default());
             next += 1;
         }
-        (found, children.into_values().flatten().collect())
+        found
     }
 
     /// The living descendants.
@@ -131,7 +140,7 @@ impl Family {
     /// A group is killed in one go, which no fork can slip through; groups of descendants hold descendants only,
     /// because the main process opened a session of its own. New groups opened meanwhile are for the next pass.
     pub(super) fn kill_pass(&mut self) {
-        kill_entries(&self.descendants(), getpgid(Some(self.root)).ok());
+        kill_entries(&self.descendants(), platform::group_of(self.root));
     }
 }
 
@@ -149,10 +158,15 @@ fn kill_entries(entries: &[Entry], except: Option<Pid>) {
     }
 }
 
-/// Kills, from outside, what a lost supervisor should have killed: its descendants while it is there, whatever is in
-/// the session of the main process, and where orphans are known by having been seen also those below it.
-pub(super) fn kill_from_outside(supervisor: Option<Pid>, session: u32, within: Duration) {
-    let own_group = supervisor.and_then(|pid| getpgid(Some(pid)).ok());
+/// Kills, from outside, the processes that a lost supervisor should have killed: its descendants while it is there,
+/// the session of the main process, the orphans that fell back to us, and everything below them.
+pub(super) fn kill_from_outside(
+    supervisor: Option<Pid>,
+    session: u32,
+    within: Duration,
+    is_orphan: &dyn Fn(&Entry) -> bool,
+) {
+    let own_group = supervisor.and_then(platform::group_of);
     let Some(main) = Pid::from_raw(session.cast_signed()) else {
         return;
     };
@@ -162,18 +176,23 @@ pub(super) fn kill_from_outside(supervisor: Option<Pid>, session: u32, within: D
     family.look();
     // First what no fork can slip through.
     kill_group(session);
-    loop {
-        let (mut found, others) = family.split();
-        let session = others
+    let mut empty_passes = 0;
+    while empty_passes < EMPTY_PASSES && Instant::now() < until {
+        let is_ours = |entry: &Entry| entry.session == main.as_raw_pid() || is_orphan(entry);
+        let (dead, living): (Vec<_>, Vec<_>) = family
+            .descendants_and(is_ours)
             .into_iter()
-            .filter(|entry| entry.session.cast_unsigned() == session);
-        found.extend(session);
-        found.retain(|entry| entry.state != State::Dead);
-        kill_entries(&found, own_group);
-        if found.is_empty() || Instant::now() >= until {
-            return;
+            .partition(|entry| entry.state == State::Dead);
+        kill_entries(&living, own_group);
+        for entry in dead.iter().filter(|entry| is_orphan(entry)) {
+            let _ = waitpid(Some(entry.pid), WaitOptions::NOHANG);
         }
-        std::thread::sleep(Duration::from_millis(2));
+        if living.is_empty() {
+            empty_passes += 1;
+        } else {
+            empty_passes = 0;
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 

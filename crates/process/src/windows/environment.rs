@@ -25,12 +25,6 @@ impl Variables {
         Self { entries }
     }
 
-    /// With these added or replaced.
-    pub(super) fn with(mut self, env: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        self.entries.extend(Self::new(env).entries);
-        self
-    }
-
     pub(super) fn get(&self, name: &str) -> Option<&OsStr> {
         let (_, value) = self.entries.get(name)?;
         Some(value)
@@ -87,8 +81,6 @@ mod tests {
         assert_eq!(all.get("PATH"), Some(OsStr::new("new")));
         assert_eq!(all.get("PATHEXT"), Some(OsStr::new(".EXE")));
         assert_eq!(all.get("HOME"), None);
-        let more = all.with([("path".into(), "newest".into())]);
-        assert_eq!(more.get("PATH"), Some(OsStr::new("newest")));
     }
 
     #[test]

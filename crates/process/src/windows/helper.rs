@@ -15,7 +15,7 @@ use super::launch::Launch;
 use super::pipe::{self, Direction, Reader};
 use super::spawn::{Console, Spawned, spawn};
 use super::status;
-use crate::quick::{Environment, QuickCommand, Sink, Source};
+use crate::quick::{QuickCommand, Sink, Source};
 use crate::{Error, Status};
 
 /// A helper that runs; killed with whatever it started when dropped before its end.
@@ -40,7 +40,7 @@ pub(crate) struct Streams {
 impl Helper {
     pub(crate) fn start(command: QuickCommand) -> Result<(Self, Streams), Error> {
         let cwd = command.cwd.as_deref().unwrap_or(Path::new("."));
-        let env = variables(command.env);
+        let env = Variables::new(command.env);
         let launch = Launch::plan(&command.program, &command.args, &env, cwd)?;
         let (streams, theirs) =
             open(command.stdin, command.stdout).map_err(|source| Error::Stdio {
@@ -93,13 +93,6 @@ fn wait_for(spawned: Spawned) -> io::Result<oneshot::Receiver<io::Result<u32>>> 
             let _ = sender.send(code);
         })?;
     Ok(receiver)
-}
-
-fn variables(env: Environment) -> Variables {
-    match env {
-        Environment::Exactly(variables) => Variables::new(variables),
-        Environment::Inherited(variables) => ours().with(variables),
-    }
 }
 
 /// Our own variables, for whoever inherits them.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use proctor_process::quick::{QuickCommand, output};
 use proctor_process::{Command, EndReason, Status};
 
 use crate::shell::{Marker, sh};
-use crate::support::{PROMPT, Run, run};
+use crate::support::{PATIENCE, PROMPT, Run, finish, run, spawn};
 
 const WALL: Duration = Duration::from_millis(300);
 
@@ -76,13 +77,94 @@ async fn a_process_that_stops_its_supervisor_gains_nothing() {
 }
 
 #[tokio::test]
-async fn a_process_that_kills_its_supervisor_dies_with_its_session() {
+async fn all_descendants_of_a_killed_supervisor_are_killed() {
+    for script in [
+        "sleep MARK & kill -KILL $PPID; sleep MARK",
+        "setsid sleep MARK & sleep 0.1; kill -KILL $PPID; sleep MARK",
+        "(setsid sh -c '(setsid sleep MARK &); env -i sleep MARK' &); sleep 0.1; kill -KILL $PPID",
+        "p=$PPID; (setsid sh -c \"sleep 0.1; kill -KILL $p; sleep MARK\" &); exec sleep MARK",
+        "trap 'kill -KILL $PPID' TERM; setsid sleep MARK & kill -TERM $$; sleep MARK",
+    ] {
+        let marker = Marker::new();
+        let run = run(sh(&script.replace("MARK", &marker.0))).await;
+        assert_eq!(run.report.exit.status, None, "{script}");
+        let ended_by = run.report.exit.ended_by;
+        assert_eq!(ended_by, Some(EndReason::SupervisorLost), "{script}");
+        assert_eq!(run.report.usage, None, "{script}");
+        marker.assert_gone();
+    }
+}
+
+/// Under `docker exec`, or wherever the shell that started us is outside our PID namespace, the kernel reports our
+/// session and our process group as 0.
+#[cfg(target_os = "linux")]
+#[test]
+fn lost_supervisors_are_cleaned_up_when_the_session_leader_is_outside_the_pid_namespace() {
+    let program = std::env::current_exe().unwrap();
+    let inside = std::process::Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(program)
+        .args(["--exact", "--nocapture"])
+        .args([
+            "limits::all_descendants_of_a_killed_supervisor_are_killed",
+            "limits::the_loss_of_one_supervisor_harms_no_other_process",
+        ])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&inside.stdout);
+    assert!(inside.status.success(), "{printed}");
+    assert!(printed.contains("2 passed"), "{printed}");
+}
+
+#[tokio::test]
+async fn a_process_that_kills_its_supervisor_at_a_limit_is_not_timed_out() {
     let marker = Marker::new();
-    let script = format!("sleep {0} & kill -KILL $PPID; sleep {0}", marker.0);
-    let run = run(sh(&script)).await;
-    assert_eq!(run.report.exit.status, None);
-    assert_eq!(run.report.usage, None);
+    let script = "trap 'kill -KILL $PPID' TERM; setsid sleep MARK & while :; do sleep 0.05; done";
+    let run = run(bounded(&script.replace("MARK", &marker.0))).await;
+    let ended_by = run.report.exit.ended_by;
+    assert_eq!(ended_by, Some(EndReason::SupervisorLost));
     marker.assert_gone();
+}
+
+/// Other supervised processes and helpers are children of ours as well.
+#[tokio::test]
+async fn the_loss_of_one_supervisor_harms_no_other_process() {
+    let marker = Marker::new();
+    let go = tempfile::tempdir().unwrap();
+    let wait = format!(
+        "(setsid sleep {} &); while [ ! -e {}/go ]; do sleep 0.02; done; echo done",
+        marker.0,
+        go.path().display()
+    );
+    let before = tokio::spawn(run(sh(&wait)));
+    marker.wait_for(1).await;
+    let lost = Marker::new();
+    let script = format!("(setsid sleep {} &); kill -STOP $$", lost.0);
+    let process = spawn(sh(&script)).await.unwrap();
+    lost.wait_for(1).await;
+    let after = tokio::spawn(run(sh(&wait)));
+    let helper = QuickCommand::new("sh").args(["-c", &wait]);
+    let helper = tokio::spawn(output(helper, PATIENCE));
+    marker.wait_for(3).await;
+    kill_supervisor_of(process.id());
+    let report = finish(process).await.report;
+    assert_eq!(report.exit.ended_by, Some(EndReason::SupervisorLost));
+    lost.assert_gone();
+    std::fs::write(go.path().join("go"), "").unwrap();
+    for run in [before.await.unwrap(), after.await.unwrap()] {
+        assert!(run.report.exit.success(), "{:?}", run.report);
+        assert_eq!(run.text(), "done\n");
+        assert_eq!(run.report.leaked.len(), 1);
+    }
+    assert!(helper.await.unwrap().unwrap().success());
+}
+
+fn kill_supervisor_of(pid: u32) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    let parent = parent.unwrap().trim().parse().unwrap();
+    let parent = rustix::process::Pid::from_raw(parent).unwrap();
+    rustix::process::kill_process(parent, rustix::process::Signal::KILL).unwrap();
 }
 
 #[tokio::test]

@@ -375,7 +375,9 @@ fn forty_runs_leave_nothing_open() {
 }
 
 fn helper(script: &str) -> QuickCommand {
-    QuickCommand::new(program()).args(["play", script])
+    QuickCommand::new(program())
+        .args(["play", script])
+        .envs(std::env::vars_os())
 }
 
 #[tokio::test]

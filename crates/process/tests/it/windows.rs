@@ -173,7 +173,9 @@ async fn a_command_line_has_an_end_that_is_told_before_anything_runs() {
 async fn a_helper_may_be_a_script() {
     let bin = Bin::new();
     bin.write("tool.cmd", "@echo off\necho from a script\n");
-    let command = QuickCommand::new("tool").env("PATH", bin.path());
+    let command = QuickCommand::new("tool")
+        .envs(std::env::vars_os())
+        .env("PATH", bin.path());
     let result = output(command, PATIENCE).await.unwrap();
     assert_eq!(result.stdout, b"from a script\r\n");
 }
@@ -194,7 +196,9 @@ async fn a_job_ends_with_the_jobs_that_lie_within_it() {
 
 #[tokio::test]
 async fn the_first_process_of_a_container_is_refused() {
-    let command = QuickCommand::new(program()).args([proctor_process::INIT]);
+    let command = QuickCommand::new(program())
+        .envs(std::env::vars_os())
+        .args([proctor_process::INIT]);
     let result = output(command, PATIENCE).await.unwrap();
     assert_eq!(result.status, Status::Code(1));
     assert!(String::from_utf8_lossy(&result.stderr).contains("Linux"));

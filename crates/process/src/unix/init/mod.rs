@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait};
 
 use self::start::Started;
-use super::platform::ChildSignals;
+use super::platform::{self, ChildSignals};
 use super::signals::usage_of_children;
 use super::tree::Family;
 use crate::{InitEnd, JOB_FILE, Job, JobFailure, JobReport, Leak, REPORT_FILE, Status};
@@ -37,6 +37,8 @@ pub(crate) fn init() -> ExitCode {
     if !getpid().is_init() {
         return ExitCode::FAILURE;
     }
+    // Processes of the job may run as the same user.
+    platform::close_memory();
     let (report, code) = match prepare().and_then(|(job, signals)| run(job, signals)) {
         Ok(report) => {
             let code = report.status.map_or(u8::MAX, exit_code);

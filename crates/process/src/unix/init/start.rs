@@ -141,6 +141,8 @@ fn enter(command: &mut Command, user: Option<User>, terminal: OwnTerminal) {
             if terminal == OwnTerminal::Stdout {
                 ioctl_tiocsctty(rustix::stdio::stdout())?;
             }
+            // Else the file below belongs to root. A program starts with this anyway.
+            platform::open_memory();
             // Refused in some containers, which costs nothing but a good choice.
             let _ = std::fs::write("/proc/self/oom_score_adj", KILL_FIRST);
             if let Some(user) = &user {

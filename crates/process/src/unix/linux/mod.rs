@@ -1,10 +1,13 @@
 //! What Linux does in its own way: a subreaper that owns all descendants, `/proc`, signals as a descriptor.
 #![allow(unsafe_code, reason = "libc calls; each says why it is sound")]
 
+mod environment;
 mod processes;
 mod signals;
 
-pub(super) use processes::{Processes, kill_children};
+pub(crate) use environment::hide_environment;
+
+pub(super) use processes::{Identity, Processes, group_of, is_orphan, kill_children};
 pub(super) use signals::ChildSignals;
 
 use std::io;
@@ -16,7 +19,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal,
+    DumpableBehavior, Pid, Signal, getpid, getppid, set_child_subreaper, set_dumpable_behavior,
+    set_parent_process_death_signal,
 };
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
@@ -37,6 +41,23 @@ pub(crate) fn this_executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
+/// Makes this process, the parent of supervisors, the one that orphans of a dead supervisor fall back to.
+pub(super) fn adopt_orphans() {
+    // Refused by no kernel since 3.4; without it, orphans of a dead supervisor are not found.
+    let _ = set_child_subreaper(Some(getpid()));
+}
+
+/// Keeps processes of the same user from reading or changing the memory of this one.
+pub(crate) fn close_memory() {
+    // A process with CAP_SYS_PTRACE, such as one of root, is not kept out by this.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// Undoes [`close_memory`] in a child between fork and exec.
+pub(super) fn open_memory() {
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+}
+
 /// Prepares this process to own whatever it starts.
 pub(super) fn own_descendants() -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
@@ -44,6 +65,7 @@ pub(super) fn own_descendants() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::CONT))?;
     // For people who read process lists; else it would be the name of the link that was executed.
     let _ = std::fs::write("/proc/self/comm", "proctor-superv");
+    close_memory();
     Ok(())
 }
 

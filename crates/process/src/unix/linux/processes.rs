@@ -61,6 +61,46 @@ fn parse(line: &[u8]) -> Option<Entry> {
     })
 }
 
+/// One process for as long as it exists, also when its id is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) struct Identity {
+    /// In ticks since the machine started; 0 if it is not known.
+    started: u64,
+    pid: i32,
+}
+
+impl Identity {
+    pub(in super::super) fn of(pid: i32) -> Self {
+        Self {
+            started: start_time(pid).unwrap_or(0),
+            pid,
+        }
+    }
+}
+
+fn start_time(pid: i32) -> Option<u64> {
+    let line = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let close = memchr::memrchr(b')', &line)?;
+    let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
+    // Field 22 of the line; the state after the name is field 3.
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether a process fell back to us when its parent died, and is not older than `supervisor`. Descendants of a
+/// supervisor are never in our session, because the first of them opened another one; helpers of ours are.
+pub(in super::super) fn is_orphan(entry: &Entry, supervisor: Identity) -> bool {
+    let this = rustix::process::getpid();
+    entry.parent == this.as_raw_pid()
+        && read(this).is_some_and(|ours| ours.session != entry.session)
+        && Identity::of(entry.pid.as_raw_pid()).started >= supervisor.started
+}
+
+/// The process group of a process; `None` if its leader lives outside this PID namespace, as under `docker exec`.
+/// The kernel reports such a group as 0, which `rustix::process::getpgid` takes for impossible.
+pub(in super::super) fn group_of(pid: Pid) -> Option<Pid> {
+    Pid::from_raw(read(pid)?.group)
+}
+
 /// SIGKILL to the direct children of this (single-threaded) process. Far quicker than a pass over all of
 /// `/proc`, so that it catches a chain of processes that each fork and exit at once.
 pub(in super::super) fn kill_children(this: Pid) {

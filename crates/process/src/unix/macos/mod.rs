@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{Pid, getppid};
+use rustix::process::{Pid, getpgid, getppid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// The bytes in which the kernel counts the memory of a process.
@@ -36,6 +36,41 @@ pub(super) const LOOK: Option<Duration> = Some(Duration::from_millis(50));
 /// The file of the running program, which there is no way to open once it has been replaced.
 pub(crate) fn this_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
+}
+
+/// Orphans fall to the first process of the system, whoever started them; those that were seen are remembered.
+pub(super) fn adopt_orphans() {}
+
+/// The system keeps processes without a special right from the memory of others.
+pub(crate) fn close_memory() {}
+
+/// The system shows the environment of a process to others of the same user, and has no way to change that.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "there is something to do elsewhere"
+)]
+pub(crate) fn hide_environment(_keeps: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    Ok(())
+}
+
+/// One process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity(i32);
+
+impl Identity {
+    pub(super) fn of(pid: i32) -> Self {
+        Self(pid)
+    }
+}
+
+/// The process group of a process.
+pub(super) fn group_of(pid: Pid) -> Option<Pid> {
+    getpgid(Some(pid)).ok()
+}
+
+/// No orphan falls back to us.
+pub(super) fn is_orphan(_entry: &super::tree::Entry, _supervisor: Identity) -> bool {
+    false
 }
 
 /// Nothing can be prepared: whoever is left behind falls to the first process of the system.
