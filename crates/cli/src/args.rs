@@ -104,7 +104,7 @@ impl Command {
 /// `proctor rescore`.
 #[derive(Debug, Parser)]
 pub struct RescoreArgs {
-    /// Runs: their folders, ids, or `results/latest`; all runs on record when left out
+    /// Folders or ids of runs; all runs of the project when left out
     #[arg(value_name = "RUN")]
     pub runs: Vec<Utf8PathBuf>,
     /// The suite: where runs are looked for, and the tasks of runs that Thunderdome wrote
@@ -140,7 +140,7 @@ pub struct VerdictArgs {
     override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>\n       proctor run [OPTIONS] [SUITE]"
 )]
 pub struct RunArgs {
-    /// Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` or `thunderdome.yaml` when left out
+    /// Test cases (YAML or JSON), folders of test cases or tasks, or one suite; `proctor.yaml` or `thunderdome.yaml` when left out
     #[arg(value_name = "PATH")]
     pub paths: Vec<Utf8PathBuf>,
     /// A test case or suite; the same as PATH
@@ -163,7 +163,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub models: ModelArgs,
     #[command(flatten)]
-    pub suite: SuiteArgs,
+    pub options: PlanArgs,
 }
 
 /// `proctor eval`.
@@ -194,17 +194,17 @@ pub struct ViewArgs {
     pub no_tui: bool,
 }
 
-/// Options that only a suite takes.
+/// What to run, how often and where.
 #[derive(Debug, Default, PartialEq, Eq, Parser)]
-#[command(next_help_heading = "Suites")]
-pub struct SuiteArgs {
-    /// Only this agent; for a folder of tasks the kind of agent; may be given more than once
+#[command(next_help_heading = "Selection and execution")]
+pub struct PlanArgs {
+    /// Only this agent of a suite; for test cases and folders of tasks, the kind of agent; repeatable
     #[arg(long, value_name = "NAME", alias = "orchestrator")]
     pub agent: Vec<String>,
-    /// Only this task, by its name, its repo or the last part of that; may be given more than once
+    /// Only this task, by its name, its repo or the last part of that; repeatable
     #[arg(long, value_name = "NAME")]
     pub task: Vec<String>,
-    /// Only tasks of this category, or of all below it with `x/*`; may be given more than once
+    /// Only tasks of this category, or of all below it with `x/*`; repeatable
     #[arg(long, value_name = "CATEGORY")]
     pub category: Vec<String>,
     /// How often each agent does each task
@@ -213,25 +213,25 @@ pub struct SuiteArgs {
     /// How many trials run at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub parallel: Option<u16>,
-    /// Where trials execute, whatever the suite says
+    /// Where trials execute; overrides the suite
     #[arg(long, value_enum, value_name = "KIND")]
     pub sandbox: Option<SandboxArg>,
-    /// What trials in containers may reach, whatever suite and tasks say
+    /// Network of trials in containers; overrides suite and tasks
     #[arg(long, value_enum, value_name = "NETWORK")]
     pub network: Option<NetworkArg>,
     /// The seed of the order of the trials
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// How often to try a trial again when infrastructure failed
+    /// Retries of a trial after an infrastructure failure
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry_infra: u32,
-    /// Run what is missing of an earlier run; the newest one when no folder is named
+    /// Continue an earlier run; the newest one unless RUN is given
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<Utf8PathBuf>,
-    /// What becomes of a cluster's jobs at Ctrl-C; asked on a terminal, else they go on
+    /// Whether a cluster's jobs are cancelled at Ctrl-C; asked on a terminal, else they keep running
     #[arg(long, value_enum, value_name = "HOW")]
     pub on_interrupt: Option<InterruptArg>,
-    /// Show what would run, in its order, and run nothing
+    /// Print the trials in their order and run nothing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -382,9 +382,9 @@ pub enum SchemaName {
 /// `proctor status`.
 #[derive(Debug, Parser)]
 pub struct StatusArgs {
-    /// The folder of a run
-    #[arg(value_name = "RUN", default_value = "results/latest")]
-    pub run: Utf8PathBuf,
+    /// The folder or id of a run; the newest run of the project when left out
+    #[arg(value_name = "RUN")]
+    pub run: Option<Utf8PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -393,9 +393,9 @@ pub struct StatusArgs {
 /// `proctor watch`.
 #[derive(Debug, Parser)]
 pub struct WatchArgs {
-    /// The folder of a run, or its id
-    #[arg(value_name = "RUN", default_value = "results/latest")]
-    pub run: Utf8PathBuf,
+    /// The folder or id of a run; the newest run of the project when left out
+    #[arg(value_name = "RUN")]
+    pub run: Option<Utf8PathBuf>,
     /// Print lines instead of the view
     #[arg(long)]
     pub no_tui: bool,

@@ -3,10 +3,18 @@
 use camino::Utf8PathBuf;
 use proctor_gateway::GatewayError;
 use proctor_harness::{
-    check::CheckError, clean::CleanError, config::ConfigError, export::ExportError,
-    litellm::LiteLlmError, plan::NoMatch, report, rescore::RescoreError, runner::FailedStart,
-    sandbox::docker::EngineError, spec::SpecError, store::TrialStatus, suite::SuiteError,
-    trial::TrialError,
+    check::CheckError,
+    clean::CleanError,
+    config::ConfigError,
+    export::ExportError,
+    litellm::LiteLlmError,
+    plan::{NoMatch, SameName},
+    record::TrialStatus,
+    report,
+    rescore::RescoreError,
+    run::{FailedStart, RunError},
+    sandbox::docker::EngineError,
+    spec::SpecError,
 };
 
 /// How the program ends.
@@ -56,9 +64,6 @@ pub enum CliError {
     /// Config files are wrong; each of them is shown.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
-    /// A trial could not be run to its end.
-    #[error(transparent)]
-    Trial(#[from] TrialError),
     /// A folder holds no test case.
     #[error("there is no test case in {folder}")]
     NoTestCases {
@@ -85,11 +90,15 @@ pub enum CliError {
         /// How many.
         count: usize,
     },
-    /// An option of suites was given without one.
-    #[error(
-        "--agent, --task, --category, --trials, --parallel, --sandbox, --network, --seed, --retry-infra, --resume, --on-interrupt and --dry-run need a suite"
-    )]
-    NotASuite,
+    /// A suite was named together with other paths.
+    #[error("{suite} is a suite, and a suite runs alone")]
+    SuiteAmongOthers {
+        /// The suite.
+        suite: Utf8PathBuf,
+    },
+    /// Two test cases would have the same trials.
+    #[error(transparent)]
+    SameName(#[from] SameName),
     /// A filter names what is not there.
     #[error(transparent)]
     NoMatch(#[from] NoMatch),
@@ -101,7 +110,7 @@ pub enum CliError {
     },
     /// A suite could not be run.
     #[error(transparent)]
-    Suite(#[from] SuiteError),
+    Run(#[from] RunError),
     /// The trial of a spec could not be run.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -256,8 +265,10 @@ impl CliError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            CliError::Trial(error) | CliError::Check(CheckError::Trial(error)) => error.hint(),
-            CliError::Suite(error) | CliError::Spec(SpecError::Suite(error)) => suite_hint(error),
+            CliError::Run(error)
+            | CliError::Spec(SpecError::Run(error))
+            | CliError::Check(CheckError::Run(error))
+            | CliError::Rescore(RescoreError::Run(error)) => run_hint(error),
             CliError::NoTestCases { .. } => {
                 Some("test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one".to_owned())
             }
@@ -273,7 +284,7 @@ impl CliError {
             }
             CliError::IdleConfig => Some("run, validate, list, report and rescore take it, once".to_owned()),
             CliError::ResultsOfARun { .. } => Some("`rescore` judges it again, `report` shows it".to_owned()),
-            CliError::NotASuite => Some("a suite is a file with `agents` and `tasks`; a folder of tasks is one too".to_owned()),
+            CliError::SuiteAmongOthers { .. } => Some("run each suite with a command of its own".to_owned()),
             CliError::NoMatch(error) => Some(format!("there are: {}", error.known.join(", "))),
             CliError::Rescore(RescoreError::Running { .. })
             | CliError::Clean(CleanError::Running { .. }) => {
@@ -314,6 +325,7 @@ impl CliError {
             CliError::LiteLlm { .. } => Some("leave it out, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
             CliError::Clean(_)
             | CliError::Spec(_)
+            | CliError::SameName(_)
             | CliError::NeedsCluster { .. }
             | CliError::Export(_)
             | CliError::Rescore(_)
@@ -333,40 +345,39 @@ impl CliError {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Trial(error)
-            | CliError::Suite(SuiteError::Trial(error))
-            | CliError::Spec(SpecError::Suite(SuiteError::Trial(error)))
+            CliError::Run(RunError::Trial(error))
+            | CliError::Spec(SpecError::Run(RunError::Trial(error)))
                 if !error.is_usage() =>
             {
                 Exit::Infrastructure
             }
-            CliError::Suite(
-                SuiteError::Sandbox(_)
-                | SuiteError::Gateway(_)
-                | SuiteError::Slurm(_)
-                | SuiteError::LiteLlm(LiteLlmError::Ended { .. } | LiteLlmError::Silent { .. }),
+            CliError::Run(
+                RunError::Sandbox(_)
+                | RunError::Gateway(_)
+                | RunError::Slurm(_)
+                | RunError::LiteLlm(LiteLlmError::Ended { .. } | LiteLlmError::Silent { .. }),
             )
-            | CliError::Spec(SpecError::Suite(SuiteError::Sandbox(_) | SuiteError::Gateway(_)))
-            | CliError::Rescore(RescoreError::Sandbox(_))
+            | CliError::Spec(SpecError::Run(RunError::Sandbox(_) | RunError::Gateway(_)))
+            | CliError::Rescore(RescoreError::Run(_))
             | CliError::NoBaseImage { .. }
             | CliError::Gateway(GatewayError::Listen { .. } | GatewayError::Thread { .. }) => {
                 Exit::Infrastructure
             }
-            CliError::Suite(SuiteError::Store(error)) if error.is_full() => Exit::Infrastructure,
+            CliError::Run(RunError::Store(error)) if error.is_full() => Exit::Infrastructure,
             _ => Exit::Usage,
         }
     }
 }
 /// What to do about a suite that could not be run.
-fn suite_hint(error: &SuiteError) -> Option<String> {
+fn run_hint(error: &RunError) -> Option<String> {
     let hint = match error {
-        SuiteError::Trial(error) => return error.hint(),
-        SuiteError::Sandbox(error) => return error.hint(),
-        SuiteError::Store(error) if error.is_full() => "make room, and go on with --resume",
-        SuiteError::Changed { .. } => "resume with the same suite and options, or start a new run",
-        SuiteError::Running { .. } => "wait for it to end, or end it",
-        SuiteError::Slurm(_) => "`proctor doctor` tells whether Slurm is there",
-        SuiteError::LiteLlm(LiteLlmError::NotFound { .. }) => {
+        RunError::Trial(error) => return error.hint(),
+        RunError::Sandbox(error) => return error.hint(),
+        RunError::Store(error) if error.is_full() => "make room, and go on with --resume",
+        RunError::Changed { .. } => "resume with the same suite and options, or start a new run",
+        RunError::Running { .. } => "wait for it to end, or end it",
+        RunError::Slurm(_) => "`proctor doctor` tells whether Slurm is there",
+        RunError::LiteLlm(LiteLlmError::NotFound { .. }) => {
             "install it with: pip install 'litellm[proxy]', or name it with `program`"
         }
         _ => return None,

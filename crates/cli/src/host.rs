@@ -14,6 +14,8 @@ pub fn host() -> std::io::Result<Host> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .map(|(name, value)| (platform::variable_name(name), value))
         .collect();
+    // On a system that does not allow this, agents in the local sandbox can read it: see docs/sandbox.md.
+    let _ = proctor_process::hide_from_others(stays_readable);
     let folder = |names: &[&str]| {
         let values = names.iter().filter_map(|name| env.get(*name));
         values
@@ -39,6 +41,32 @@ pub fn host() -> std::io::Result<Host> {
         secrets: Secrets::of(&env, &[]),
         env,
     })
+}
+
+/// Variables that libraries read while Proctor runs. Everything else is in [`Host`], and is removed from the environment
+/// of this process: agents in the local sandbox run as the same user, who can read it.
+const READ_LATER: &[&str] = &[
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "LINES",
+    "LANG",
+    "TZ",
+    "TZDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "RUST_BACKTRACE",
+];
+
+fn stays_readable(name: &[u8]) -> bool {
+    let mut stays = READ_LATER.iter();
+    stays.any(|known| known.as_bytes() == name) || name.starts_with(b"LC_")
 }
 
 /// Whether we were started by the name of Thunderdome, whose files then come first.

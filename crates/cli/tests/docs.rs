@@ -228,18 +228,66 @@ fn check_suite(context: &TestContext, folder: &Utf8Path, block: &Block) {
 }
 
 #[test]
-fn every_example_is_valid_and_the_quickstart_passes() {
+fn every_example_of_a_test_case_is_valid() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
     let examples = root().join("examples").canonicalize_utf8().unwrap();
-    for name in ["quickstart", "claude-code"] {
-        let folder = examples.join(name);
-        let output = context.proctor(["validate", folder.as_str()]).run();
+    for name in ["quickstart/cases", "quickstart/proctor.yaml", "claude-code"] {
+        let path = examples.join(name);
+        let output = context.proctor(["validate", path.as_str()]).run();
         output.assert_code(0);
     }
-    let quickstart = examples.join("quickstart");
-    let output = context.proctor(["run", quickstart.as_str()]).run();
-    output.assert_code(0);
-    assert!(output.stdout.contains("2 passed, 0 failed"), "{output}");
+}
+
+/// Copies a directory of examples into the context, because results are written next to the examples.
+fn copy_examples(context: &TestContext, name: &str) {
+    let target = context.root().join("examples");
+    std::fs::create_dir_all(&target).unwrap();
+    let source = root().join("examples").join(name);
+    let copy = context.program("cp".into(), ["-R", source.as_str(), target.as_str()]);
+    copy.run().assert_code(0);
+}
+
+/// Asserts that an output has every line of a block of the README, which may leave out the last columns.
+#[track_caller]
+fn assert_shows(output: &Output, page: &[Block], name: &str) {
+    let block = page.iter().find(|block| block.info == ["text", name]);
+    for line in block.unwrap().text.lines() {
+        let found = output.stdout.lines().any(|found| found.starts_with(line));
+        assert!(found, "the README shows {line:?}, not in\n{output}");
+    }
+}
+
+/// Runs the commands that the README starts with. The README shows no times, which vary.
+#[test]
+fn quickstart_prints_the_figures_of_the_readme() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    copy_examples(&context, "quickstart");
+    let page = blocks(&root().join("README.md"));
+    let commands = page.iter().find(|block| block.info == ["sh"]).unwrap();
+    let commands = commands
+        .text
+        .lines()
+        .map(|line| proctor_words(line).unwrap());
+    let outputs: Vec<Output> = commands.map(|words| context.proctor(words).run()).collect();
+    let [run, compare, report] = &outputs[..] else {
+        panic!(
+            "the README starts with three commands, not {}",
+            outputs.len()
+        );
+    };
+    run.assert_code(1);
+    assert!(
+        run.stdout.contains("24 passed, 16 failed, 0 not judged"),
+        "{run}"
+    );
+    assert_shows(compare.assert_code(0), &page, "quickstart-compare");
+    report.assert_code(0);
+    let html = read(&context.root().join(".proctor/report.html"));
+    assert!(html.contains("edit-and-test"));
+    let leaderboard = context
+        .proctor(["report", ".proctor/quickstart/latest"])
+        .run();
+    assert_shows(leaderboard.assert_code(0), &page, "quickstart-report");
 }
 
 /// The judge and the evaluation that `docs/judges.md` shows.

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::pricing::NanoUsd;
 
-/// What may be spent. A limit that is absent does not exist.
+/// The limits of a budget. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// The most money.
@@ -18,26 +18,26 @@ pub struct Limits {
     pub calls: Option<u64>,
 }
 
-/// The header of a refusal that names the limit: a gateway that asks another one, such as that of a node, tells a
-/// spent budget from a login that is not accepted.
+/// The response header that names the exhausted limit. A gateway behind another one, as on a cluster node,
+/// uses it to distinguish a spent budget from a rejected key.
 pub(crate) const EXHAUSTED_HEADER: &str = "x-proctor-exhausted";
 
 /// The limit that stopped a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exhausted {
-    /// The money is spent.
+    /// The budget in USD is spent.
     Usd,
-    /// The tokens are used up.
+    /// The budget in tokens is spent.
     Tokens,
-    /// No call is left.
+    /// The budget in calls is spent.
     Calls,
-    /// A limit on money, and a model whose price nobody knows.
+    /// The budget is in USD and the price of the model is unknown.
     UnknownPrice,
 }
 
 impl Exhausted {
-    /// The word in logs and records.
+    /// The name in logs and records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Usd => "usd",
@@ -54,20 +54,20 @@ impl Exhausted {
             .find(|limit| limit.name().as_bytes() == name)
     }
 
-    /// What the client is told.
+    /// The error message for the client.
     pub(crate) fn message(self) -> &'static str {
         match self {
-            Self::Usd => "budget exceeded: the money for this key is spent",
-            Self::Tokens => "budget exceeded: the tokens for this key are used up",
-            Self::Calls => "budget exceeded: no call is left for this key",
+            Self::Usd => "budget exceeded: the USD budget of this key is spent",
+            Self::Tokens => "budget exceeded: the token budget of this key is spent",
+            Self::Calls => "budget exceeded: the call budget of this key is spent",
             Self::UnknownPrice => {
-                "budget exceeded: this key has a budget in USD and the model has no known price"
+                "budget exceeded: this key has a USD budget and the price of the model is unknown"
             }
         }
     }
 }
 
-/// What something costs or may cost.
+/// An actual or possible cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     pub(crate) usd: Option<NanoUsd>,
@@ -76,9 +76,9 @@ pub(crate) struct Amount {
 
 /// A budget: one key's own, or one that many keys share.
 ///
-/// A call is let in as long as what is spent and what calls under way may still cost stay below the
-/// limit, so at most one call goes over it. A call that only does not fit because of others under way
-/// waits until they are settled: an estimate never exhausts a budget.
+/// A call starts while the spent and reserved amounts are below the limit, so at most one call exceeds it.
+/// A call that does not fit only because of reservations waits until they are settled: an estimate never
+/// exhausts a budget.
 #[derive(Debug, Default)]
 pub struct Budget {
     limits: Limits,
@@ -120,11 +120,11 @@ impl Budget {
         self.lock().usd
     }
 
-    /// Reserves what a call may cost, once there is room for it.
+    /// Reserves the possible cost of a call, as soon as it fits.
     pub(crate) async fn reserve(&self, may_cost: Amount) -> Result<(), Exhausted> {
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
-            // Registered before the look, so that no settlement in between is missed.
+            // Registered before the check, so that no settlement in between is missed.
             settled.as_mut().enable();
             match self.try_reserve(may_cost) {
                 Answer::Granted => return Ok(()),
@@ -162,7 +162,7 @@ impl Budget {
         Answer::Granted
     }
 
-    /// Replaces a reservation by what the call did cost.
+    /// Replaces a reservation by the actual cost.
     pub(crate) fn settle(&self, reserved: Amount, did_cost: Amount) {
         {
             let mut state = self.lock();
@@ -174,7 +174,7 @@ impl Budget {
         self.settled.notify_waiters();
     }
 
-    /// Undoes a reservation of a call that was never made.
+    /// Undoes the reservation of a call that was not made.
     pub(crate) fn give_back(&self, reserved: Amount) {
         {
             let mut state = self.lock();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fifty_calls_at_once_go_over_by_less_than_one() {
+    async fn concurrent_calls_exceed_the_budget_by_less_than_one_call() {
         let limits = Limits {
             usd: Some(NanoUsd(1000)),
             ..Limits::default()
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_and_tokens_have_an_end_too() {
+    async fn call_and_token_limits_are_enforced() {
         let budget = Budget::new(Limits {
             calls: Some(1),
             ..Limits::default()
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn money_without_a_price_is_never_let_through() {
+    async fn usd_budget_refuses_unknown_prices() {
         let limits = Limits {
             usd: Some(NanoUsd(1)),
             ..Limits::default()

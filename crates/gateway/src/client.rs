@@ -12,8 +12,8 @@ use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 
-use crate::dial::{DialConfig, Dialer, Target};
 use crate::error::GatewayError;
+use crate::upstream::{DialConfig, Dialer, Target};
 
 /// The longest answer that is read.
 const LONGEST_ANSWER: usize = 16 << 20;
@@ -33,7 +33,7 @@ pub struct Outgoing {
     pub url: String,
     /// Names and values.
     pub headers: Vec<(String, String)>,
-    /// What is sent.
+    /// The body.
     pub body: Bytes,
 }
 
@@ -42,7 +42,7 @@ pub struct Outgoing {
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// What was said.
+    /// The body.
     pub body: Bytes,
 }
 
@@ -55,7 +55,7 @@ impl Client {
         })
     }
 
-    /// What is wrong with a URL, if anything.
+    /// The reason why a URL is not valid, if it is not.
     pub fn problem_of(url: &str) -> Option<&'static str> {
         target(url).err()
     }
@@ -108,15 +108,15 @@ fn request(outgoing: Outgoing, uri: &Uri) -> io::Result<Request<Full<Bytes>>> {
 }
 
 fn target(url: &str) -> Result<(Target, Uri), &'static str> {
-    let uri: Uri = url.parse().map_err(|_| "it is no URL")?;
+    let uri: Uri = url.parse().map_err(|_| "not a valid URL")?;
     let tls = match uri.scheme_str() {
         Some("https") => true,
         Some("http") => false,
-        _ => return Err("it has to begin with http:// or https://"),
+        _ => return Err("must start with http:// or https://"),
     };
-    let authority = uri.authority().ok_or("it has no host")?;
+    let authority = uri.authority().ok_or("missing host")?;
     if authority.as_str().contains('@') {
-        return Err("a password has no place in it");
+        return Err("must not contain a password");
     }
     let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
     let host = authority.host().to_owned();
@@ -128,17 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_checked_before_it_is_used() {
+    fn invalid_urls_are_refused() {
         for (url, expect) in [
             ("https://example.com/hook?x=1", None),
             ("http://127.0.0.1:80", None),
-            (
-                "example.com",
-                Some("it has to begin with http:// or https://"),
-            ),
-            ("ftp://x/", Some("it has to begin with http:// or https://")),
-            ("https://u:p@x/", Some("a password has no place in it")),
-            ("https://a b", Some("it is no URL")),
+            ("example.com", Some("must start with http:// or https://")),
+            ("ftp://x/", Some("must start with http:// or https://")),
+            ("https://u:p@x/", Some("must not contain a password")),
+            ("https://a b", Some("not a valid URL")),
         ] {
             assert_eq!(Client::problem_of(url), expect, "{url}");
         }

@@ -1,77 +1,77 @@
-//! Why the gateway does not start or cannot do what it is asked for.
+//! Errors of the gateway itself.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A failure of the gateway itself. What befalls single calls stands in the ledger.
+/// A failure of the gateway itself. Failures of single calls are in the ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// No place to listen.
+    /// The address or path cannot be used.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address or path.
         address: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// No thread or runtime.
-    #[error("cannot start a thread to serve on")]
+    /// A thread or runtime cannot be started.
+    #[error("cannot start a worker thread")]
     Thread {
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// An upstream's base URL is none.
-    #[error("{url:?} is no base URL: {reason}")]
+    /// The base URL of an upstream is not valid.
+    #[error("invalid base URL {url:?}: {reason}")]
     BaseUrl {
         /// The URL as given.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// Extra certificates that cannot be read.
+    /// Additional certificates cannot be read.
     #[error("cannot use the certificates in {path}")]
     Certificates {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: io::Error,
     },
-    /// A certificate of our own that cannot be made or used.
-    #[error("cannot make a certificate for {names}: {reason}")]
+    /// The gateway's own certificate cannot be created.
+    #[error("cannot create a certificate for {names}: {reason}")]
     OwnCertificate {
         /// The names that it is for.
         names: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A call log that cannot be opened.
+    /// A call log cannot be opened.
     #[error("cannot write the call log {path}")]
     Log {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A cassette that cannot be read or written.
-    #[error("cannot use the cassette {path}")]
-    Cassette {
+    /// A recording cannot be read or written.
+    #[error("cannot use the recording {path}")]
+    Recording {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: io::Error,
     },
-    /// A rule for hosts that means nothing.
-    #[error("{rule:?} is neither a host name, `*.name`, an address nor a network")]
+    /// A host rule is not valid.
+    #[error("invalid host rule {rule:?}: expected a host name, `*.name`, an address or a network")]
     HostRule {
         /// The rule as given.
         rule: String,
     },
-    /// No randomness for a key.
-    #[error("the system gives no random bytes for a key")]
+    /// The system provides no random bytes.
+    #[error("cannot get random bytes for a key")]
     Random,
 }

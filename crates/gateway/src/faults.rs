@@ -1,32 +1,31 @@
-//! Faults on demand: what an agent does when the model API misbehaves can be tested, the same way each
-//! time.
+//! Injected faults, to test reproducibly how an agent handles errors of the model API.
 
 use std::time::Duration;
 
-/// Faults that hit some of a key's calls.
+/// Faults in some of a key's calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Faults {
-    /// The same seed hits the same calls.
+    /// The seed that selects the calls.
     pub seed: u64,
-    /// The share of calls that are hit, from 0 to 1.
+    /// The share of calls with a fault, from 0 to 1.
     pub rate: f64,
-    /// What may happen to a call that is hit, each as likely as the others.
+    /// The faults to choose from, with equal probability.
     pub kinds: Vec<Fault>,
 }
 
-/// One way to misbehave.
+/// One kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The answer comes later by this.
+    /// A delay of the response.
     Latency(Duration),
-    /// The call is refused with this status and the API's own error.
+    /// An error response with this status.
     Status(u16),
-    /// The answer breaks off after so many bytes.
+    /// An interruption after this number of bytes.
     CutAfter(u64),
 }
 
 impl Faults {
-    /// What befalls the call of this number.
+    /// The fault of the call with this number, if any.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the remainder is smaller than a length, which is a usize"
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_hits_the_same_calls_and_about_as_many_as_asked() {
+    fn seed_selects_the_same_calls_at_the_configured_rate() {
         assert_eq!(hits(7, 0.2), hits(7, 0.2));
         assert_ne!(hits(7, 0.2), hits(8, 0.2));
         let count = hits(7, 0.2).iter().flatten().count();

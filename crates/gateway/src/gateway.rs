@@ -1,4 +1,4 @@
-//! The gateway as its owner sees it: started, keys minted and revoked, ledgers read, stopped.
+//! The public interface of a gateway: start and stop, keys and their ledgers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,47 +7,47 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use proctor_model_api::Provider;
+use proctor_scripted_model::{Playback, RecordedRequest, Script};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::calllog::LogWriter;
-use crate::cassette::{Cassette, CassetteReport};
-use crate::dial::DialConfig;
+use crate::allocator;
+use crate::call_log::LogWriter;
 use crate::error::GatewayError;
-use crate::handler::Door;
-use crate::hub::{Answerer, Counters, Hub};
-use crate::key::{Key, KeySpec, Keys, Playbacks, VirtualKey};
+use crate::key::{Key, KeySpec, Keys, Playbacks};
 use crate::ledger::Ledger;
 use crate::local;
 use crate::pricing::Prices;
-use crate::redact::Redactor;
-use crate::script::{Playback, Recorded, Script};
-use crate::server::Server;
+use crate::recording::{Recording, RecordingReport};
+use crate::secrets::{Redactor, VirtualKey};
+use crate::server::{ListenerAccess, Server};
+use crate::state::{Backend, Counters, GatewayState};
 use crate::status::{Overview, Pages};
 use crate::tls::Certificate;
-use crate::upstream::{Ready, Upstream};
-use crate::wire::Provider;
+use crate::upstream::DialConfig;
+use crate::upstream::{Endpoint, Upstream};
 
-/// How long calls of a revoked key may take to end. They are told at once.
+/// How long to wait for the calls of a revoked key to end.
 const REVOKE_GRACE: Duration = Duration::from_secs(2);
 
-/// How to run a gateway.
+/// The configuration of a gateway.
 #[derive(Debug)]
 pub struct GatewayConfig {
-    /// Where to listen: loopback, any port, unless given.
+    /// The address to listen on. Default: loopback, any port.
     pub listen: SocketAddr,
-    /// Who answers, by provider.
+    /// The upstream of each provider.
     pub upstreams: Vec<(Provider, Upstream)>,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: Prices,
-    /// Files with certificates to trust besides the well-known roots.
+    /// Files with additional trusted root certificates.
     pub extra_roots: Vec<PathBuf>,
-    /// Names that are not looked up but known.
+    /// Host names with fixed addresses.
     pub hosts: Vec<(String, IpAddr)>,
-    /// How many threads serve: as many as there are processors, up to eight, unless given.
+    /// The number of worker threads. Default: one per processor, up to eight.
     pub workers: Option<usize>,
-    /// Whether it shows what it does.
+    /// Whether the status page and the metrics are served.
     pub pages: Pages,
-    /// The certificate that it shows; without one it is not encrypted.
+    /// The certificate for TLS. Without one, connections are not encrypted.
     pub certificate: Option<Certificate>,
 }
 
@@ -69,9 +69,9 @@ impl Default for GatewayConfig {
 /// A running gateway. Dropping it ends every connection.
 #[derive(Debug)]
 pub struct Gateway {
-    hub: Arc<Hub>,
+    state: Arc<GatewayState>,
     address: SocketAddr,
-    /// `None` only while it is dropped.
+    /// `None` only during drop.
     server: Option<Server>,
 }
 
@@ -83,7 +83,7 @@ pub struct SocketGuard {
 }
 
 impl SocketGuard {
-    /// Where the socket is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -97,7 +97,7 @@ pub struct PortGuard {
 }
 
 impl PortGuard {
-    /// Where the port is.
+    /// The address of the port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -110,21 +110,22 @@ impl Drop for SocketGuard {
 }
 
 impl Gateway {
-    /// Starts on threads of its own, so that nothing else in the program slows calls down.
+    /// Starts on threads of its own, so that other work in the process does not delay calls.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
+        allocator::return_large_allocations();
         let mut redactor = Redactor::default();
         let mut upstreams = [const { None }; Provider::ALL.len()];
         for (provider, upstream) in config.upstreams {
-            let answerer = match upstream {
-                Upstream::Script(script) => Answerer::Script(script),
+            let backend = match upstream {
+                Upstream::Script(script) => Backend::Script(script),
                 Upstream::Http(http) => {
                     http.key.iter().for_each(|key| redactor.add(key));
-                    Answerer::Http(Box::new(Ready::new(provider, &http)?))
+                    Backend::Http(Box::new(Endpoint::new(provider, &http)?))
                 }
             };
-            upstreams[provider as usize] = Some(answerer);
+            upstreams[provider as usize] = Some(backend);
         }
-        let hub = Arc::new(Hub {
+        let state = Arc::new(GatewayState {
             keys: Keys::default(),
             prices: config.prices,
             redactor,
@@ -143,24 +144,24 @@ impl Gateway {
                 .map_or(1, usize::from)
                 .min(8)
         };
-        let server = Server::start(&hub, config.workers.unwrap_or_else(processors).max(1))?;
+        let server = Server::start(&state, config.workers.unwrap_or_else(processors).max(1))?;
         let stop = CancellationToken::new();
-        let address = server.listen(config.listen, Door::default(), stop)?;
+        let address = server.listen(config.listen, ListenerAccess::default(), stop)?;
         Ok(Self {
-            hub,
+            state,
             address,
             server: Some(server),
         })
     }
 
-    /// Where it listens.
+    /// The address that the gateway listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The base URL for clients.
     pub fn url(&self) -> String {
-        let scheme = if self.hub.tls.is_some() {
+        let scheme = if self.state.tls.is_some() {
             "https"
         } else {
             "http"
@@ -168,19 +169,19 @@ impl Gateway {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Makes a key.
+    /// Creates a key.
     pub fn mint(&self, spec: KeySpec) -> Result<VirtualKey, GatewayError> {
-        let key = Arc::new(Key::new(spec, self.playbacks(), &self.hub.stop)?);
-        let shown = VirtualKey(key.secret.clone());
-        self.hub.keys.add(key);
+        let key = Arc::new(Key::new(spec, self.playbacks(), &self.state.stop)?);
+        let shown = key.secret.clone();
+        self.state.keys.add(key);
         Ok(shown)
     }
 
-    /// A performance from the beginning of every script. Providers with the same script share one.
+    /// A new playback of every script. Providers with the same script share one.
     fn playbacks(&self) -> Playbacks {
         let mut begun: Vec<(&Arc<Script>, Arc<Playback>)> = Vec::new();
-        self.hub.upstreams.each_ref().map(|answerer| {
-            let Some(Answerer::Script(script)) = answerer else {
+        self.state.upstreams.each_ref().map(|backend| {
+            let Some(Backend::Script(script)) = backend else {
                 return None;
             };
             let same = begun.iter().find(|(known, _)| Arc::ptr_eq(known, script));
@@ -193,47 +194,47 @@ impl Gateway {
         })
     }
 
-    /// Ends a key: calls under way are cut off, and all that follow are refused. Gives its account, or
-    /// nothing if there is no such key.
+    /// Revokes a key: calls in flight are interrupted and further calls are refused. Returns the account, or
+    /// `None` for an unknown key.
     pub async fn revoke(&self, key: &VirtualKey) -> Option<Ledger> {
-        let key = self.hub.keys.remove(key.expose())?;
+        let key = self.state.keys.remove(key.expose())?;
         key.close();
-        // Calls end when a worker notices; what has not ended by then is missing in the account.
+        // A call that has not ended by then is missing in the account.
         let _ = tokio::time::timeout(REVOKE_GRACE, key.quiet()).await;
-        self.hub.log.flush();
+        self.state.log.flush();
         Some(key.account())
     }
 
-    /// The same for a key whose account nobody asks for.
+    /// Revokes a key without waiting for its calls.
     pub fn cut_off(&self, key: &VirtualKey) {
-        if let Some(key) = self.hub.keys.remove(key.expose()) {
+        if let Some(key) = self.state.keys.remove(key.expose()) {
             key.close();
         }
     }
 
-    /// The account of a key so far.
+    /// The current account of a key.
     pub fn ledger(&self, key: &VirtualKey) -> Option<Ledger> {
-        let key = self.hub.keys.find(key.expose())?;
+        let key = self.state.keys.find(key.expose())?;
         Some(key.account())
     }
 
-    /// What a key's cassette was used for so far.
-    pub fn cassette_report(&self, key: &VirtualKey) -> Option<CassetteReport> {
-        let key = self.hub.keys.find(key.expose())?;
-        key.cassette.as_ref().map(Cassette::report)
+    /// The current report of a key's recording.
+    pub fn recording_report(&self, key: &VirtualKey) -> Option<RecordingReport> {
+        let key = self.state.keys.find(key.expose())?;
+        key.recording.as_ref().map(Recording::report)
     }
 
-    /// The requests that a provider's script got with this key.
-    pub fn scripted_requests(&self, key: &VirtualKey, provider: Provider) -> Vec<Recorded> {
-        let key = self.hub.keys.find(key.expose());
+    /// The requests with this key that a provider's script received.
+    pub fn scripted_requests(&self, key: &VirtualKey, provider: Provider) -> Vec<RecordedRequest> {
+        let key = self.state.keys.find(key.expose());
         let playback = key.and_then(|key| key.playbacks[provider as usize].clone());
         playback
             .map(|playback| playback.requests())
             .unwrap_or_default()
     }
 
-    /// Listens on a [local](crate::local) socket too, for clients without a network. Whoever comes through it
-    /// without a key, or as a proxy's client, is taken for `key`.
+    /// Also listens on a [local](crate::local) socket, for clients without a network. Requests without a key,
+    /// also those to the proxy, count as requests with `key`.
     pub fn listen_local(
         &self,
         path: &Path,
@@ -244,13 +245,13 @@ impl Gateway {
             source,
         };
         let socket = local::Bound::new(path).map_err(failed)?;
-        let door = Door {
-            key: key.and_then(|key| self.hub.keys.find(key.expose())),
+        let access = ListenerAccess {
+            key: key.and_then(|key| self.state.keys.find(key.expose())),
             admits_keyless: true,
         };
         let stop = CancellationToken::new();
         if let Some(server) = &self.server {
-            server.listen_local(socket, door, stop.clone());
+            server.listen_local(socket, access, stop.clone());
         }
         Ok(SocketGuard {
             path: path.to_owned(),
@@ -258,17 +259,17 @@ impl Gateway {
         })
     }
 
-    /// Listens on a port of loopback for the client of `key` alone, who has to show it or one of
-    /// its aliases.
+    /// Listens on a loopback port for the client of `key` only. The client must send the key or one of its
+    /// aliases.
     pub fn listen_port(&self, key: &VirtualKey) -> Result<PortGuard, GatewayError> {
-        let door = Door {
-            key: self.hub.keys.find(key.expose()),
+        let access = ListenerAccess {
+            key: self.state.keys.find(key.expose()),
             admits_keyless: false,
         };
         let stop = CancellationToken::new();
         let mut address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         if let Some(server) = &self.server {
-            address = server.listen(address, door, stop.clone())?;
+            address = server.listen(address, access, stop.clone())?;
         }
         Ok(PortGuard {
             address,
@@ -276,24 +277,24 @@ impl Gateway {
         })
     }
 
-    /// Cancelled when the client of `key`, on a listener of its own, shows a key that the gateway
-    /// does not know; `None` when there is no such key.
+    /// Cancelled when the client of `key`, on its own listener, sends a key that the gateway does not know.
+    /// `None` if `key` is unknown.
     pub fn unknown_key(&self, key: &VirtualKey) -> Option<CancellationToken> {
-        let key = self.hub.keys.find(key.expose())?;
+        let key = self.state.keys.find(key.expose())?;
         Some(key.unknown_key.clone())
     }
 
-    /// Whether a model has a price. A budget in USD for one without is never let through.
+    /// Whether a model has a price. A budget in USD refuses models without one.
     pub fn knows_price(&self, model: &str) -> bool {
-        self.hub.prices.find(model).is_some()
+        self.state.prices.find(model).is_some()
     }
 
-    /// What it is doing.
+    /// The current status.
     pub fn overview(&self) -> Overview {
-        Overview::of(&self.hub)
+        self.state.overview()
     }
 
-    /// Stops: every connection ends, and logs are written to the end.
+    /// Stops: ends every connection and flushes the logs.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -301,10 +302,10 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        self.hub.stop.cancel();
+        self.state.stop.cancel();
         if let Some(server) = self.server.take() {
             server.join();
         }
-        self.hub.log.flush();
+        self.state.log.flush();
     }
 }

@@ -1,39 +1,39 @@
-//! The account of a key: its calls, what they used, and what became of each.
+//! The account of a key: its calls with their usage, cost and end.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use proctor_model_api::{Kind, Wire};
 use serde::Serialize;
 
 use crate::budget::Exhausted;
-use crate::cassette::CassetteReport;
-use crate::context::ModelContext;
 use crate::faults::Fault;
+use crate::metering::Tokens;
 use crate::pricing::NanoUsd;
-use crate::tokens::Tokens;
-use crate::wire::{Kind, Wire};
+use crate::recording::RecordingReport;
+use crate::request::ModelContext;
 
-/// So many of a key's last calls are held in memory. The sums are of all, and so is the call log.
+/// The number of recent calls that are kept in memory. The totals and the call log cover all calls.
 const KEPT_CALLS: usize = 1000;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// The answer came through to its end.
+pub enum CallEnd {
+    /// The whole response was delivered.
     Complete,
-    /// The answer broke off.
+    /// The response was interrupted.
     Cut,
-    /// The client went away.
+    /// The client disconnected.
     ClientGone,
-    /// The gateway itself said no.
+    /// The gateway refused the call.
     Refused,
     /// The provider could not be reached or did not answer.
     Unreachable,
 }
 
-impl Ended {
-    /// All of them.
+impl CallEnd {
+    /// All values.
     pub const ALL: [Self; 5] = [
         Self::Complete,
         Self::Cut,
@@ -42,7 +42,7 @@ impl Ended {
         Self::Unreachable,
     ];
 
-    /// The word in logs.
+    /// The name in logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -54,7 +54,7 @@ impl Ended {
     }
 }
 
-/// One call, as it stands in the ledger and in the call log.
+/// One call in the ledger and in the call log.
 #[derive(Debug, Clone, Serialize)]
 pub struct Call {
     /// The name of its key.
@@ -65,11 +65,11 @@ pub struct Call {
     pub at: Timestamp,
     /// The API.
     pub wire: Wire,
-    /// What was asked for.
+    /// The kind of request.
     pub kind: Kind,
     /// The path, without its query.
     pub path: String,
-    /// The model that the client named.
+    /// The model that the client requested.
     pub model: Option<String>,
     /// The model that was sent, if the policy renamed it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,76 +81,76 @@ pub struct Call {
     /// The status that the client got, if it got one.
     pub status: Option<u16>,
     /// How it ended.
-    pub ended: Ended,
-    /// What it used. `None` when the provider did not say.
+    pub ended: CallEnd,
+    /// The usage. `None` if the provider did not report it.
     pub usage: Option<Tokens>,
-    /// What it cost. `None` when usage or price is unknown.
+    /// The cost. `None` if usage or price is unknown.
     pub cost_nano_usd: Option<NanoUsd>,
-    /// The answer did not tell all that the call used: `usage` and cost are lower bounds.
+    /// The response did not report the whole usage: `usage` and cost are lower bounds.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// The most that an incomplete call may have cost. `None` when that has no bound.
+    /// The upper bound of the cost of an incomplete call. `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most_nano_usd: Option<NanoUsd>,
     /// The budget that refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exhausted: Option<Exhausted>,
-    /// All that the gateway changed or did on its own: policies, added fields, faults, replays.
+    /// Changes and actions of the gateway: policies, added fields, faults, replays.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// How often the gateway asked again upstream.
+    /// The number of retries of the gateway.
     pub retries: u32,
-    /// The fault that was put in on purpose.
+    /// The injected fault.
     #[serde(skip)]
     pub fault: Option<Fault>,
-    /// What went wrong, without any secret.
+    /// The error, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Bytes of the request's body as the client sent it.
+    /// Bytes of the request body that the client sent.
     pub request_bytes: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the response body.
     pub response_bytes: u64,
-    /// Milliseconds that the gateway held the call back (rate, concurrency, budget, Retry-After).
+    /// Milliseconds that the gateway delayed the call (rate, concurrency, budget, `retry-after`).
     pub waited_ms: u64,
-    /// Milliseconds until the answer began.
+    /// Milliseconds until the response began.
     pub first_byte_ms: Option<u64>,
     /// Milliseconds until it ended.
     pub total_ms: u64,
 }
 
 impl Call {
-    /// The model that counts: the one that was sent.
+    /// The model that was sent upstream.
     pub fn effective_model(&self) -> Option<&str> {
         self.sent_model.as_deref().or(self.model.as_deref())
     }
 }
 
-/// Sums over calls.
+/// Totals over calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Calls that were let through to a model.
+    /// Calls that were sent to a model.
     pub calls: u64,
     /// Their tokens.
     pub usage: Tokens,
     /// Their cost, as far as it is known.
     pub cost_nano_usd: NanoUsd,
-    /// Calls that failed at the provider, which costs nothing.
+    /// Calls that failed at the provider, free of charge.
     pub calls_failed: u64,
-    /// Calls whose usage nobody told.
+    /// Calls without reported usage.
     pub calls_without_usage: u64,
-    /// Calls whose usage is known and whose price is not: the cost above is too low.
+    /// Calls with known usage and unknown price: the cost above is too low.
     pub calls_without_price: u64,
-    /// Calls that broke off or whose client went away before their usage was known: it may be too low.
+    /// Interrupted calls without complete usage: the usage above may be too low.
     pub calls_cut: u64,
-    /// The most that all calls may have cost, as far as there is a bound.
+    /// The upper bound of the cost of all calls that have one.
     pub cost_at_most_nano_usd: NanoUsd,
     /// Incomplete calls without such a bound: the sum above is too low.
     pub calls_unbounded: u64,
     /// Calls whose provider could not be reached or did not answer.
     pub calls_unreachable: u64,
-    /// Calls that a fault was put into.
+    /// Calls with an injected fault.
     pub calls_with_faults: u64,
-    /// How often the gateway asked again.
+    /// The number of retries.
     pub retries: u64,
 }
 
@@ -160,7 +160,7 @@ impl Totals {
         let failed = call.status.is_none_or(|status| status >= 400);
         match call.usage {
             Some(tokens) => self.usage += tokens,
-            None if failed && call.ended != Ended::ClientGone => self.calls_failed += 1,
+            None if failed && call.ended != CallEnd::ClientGone => self.calls_failed += 1,
             None => self.calls_without_usage += 1,
         }
         match call.cost_nano_usd {
@@ -168,17 +168,17 @@ impl Totals {
             None if call.usage.is_some() => self.calls_without_price += 1,
             None => {}
         }
-        let cut = matches!(call.ended, Ended::Cut | Ended::ClientGone);
+        let cut = matches!(call.ended, CallEnd::Cut | CallEnd::ClientGone);
         self.calls_cut += u64::from(cut && call.incomplete);
         self.calls_unbounded += u64::from(call.incomplete && call.at_most_nano_usd.is_none());
         let most = call.at_most_nano_usd.or(call.cost_nano_usd);
         self.cost_at_most_nano_usd = self.cost_at_most_nano_usd.plus(most.unwrap_or_default());
-        self.calls_unreachable += u64::from(call.ended == Ended::Unreachable);
+        self.calls_unreachable += u64::from(call.ended == CallEnd::Unreachable);
         self.calls_with_faults += u64::from(call.fault.is_some());
         self.retries += u64::from(call.retries);
     }
 
-    /// Adds the sums of other calls.
+    /// Adds the totals of other calls.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.calls += other.calls;
         self.usage += other.usage;
@@ -211,25 +211,25 @@ impl Totals {
 pub struct Ledger {
     /// The name that the key was minted with.
     pub label: String,
-    /// Sums over all calls.
+    /// Totals over all calls.
     pub totals: Totals,
-    /// Sums by model, under the name that was sent.
+    /// Totals by the model that was sent.
     pub models: BTreeMap<String, Totals>,
-    /// Calls that cost nothing: counts of tokens, lists of models.
+    /// Free calls: counts of tokens, lists of models.
     pub free_calls: u64,
     /// Calls that the gateway refused.
     pub refused: u64,
     /// The first limit that stopped a call.
     pub exhausted: Option<Exhausted>,
-    /// Hosts that the forward proxy refused, with how often.
+    /// Hosts that the forward proxy refused, with the number of attempts.
     pub refused_hosts: BTreeMap<String, u64>,
-    /// The last calls.
+    /// The most recent calls.
     pub calls: Vec<Call>,
-    /// Calls that are not in `calls` any more.
+    /// The number of calls that were dropped from `calls`.
     pub calls_left_out: u64,
-    /// What its cassette was used for, if it has one.
-    pub cassette: Option<CassetteReport>,
-    /// What the agent told its model besides the prompt, if a call with tools came.
+    /// The report of the recording, if there is one.
+    pub recording: Option<RecordingReport>,
+    /// The system prompt and tools, if a call had tools.
     #[serde(skip)]
     pub context: Option<ModelContext>,
 }
@@ -238,7 +238,7 @@ impl Ledger {
     pub(crate) fn add(&mut self, call: Call) {
         self.exhausted = self.exhausted.or(call.exhausted);
         match (call.ended, call.kind) {
-            (Ended::Refused, _) => self.refused += 1,
+            (CallEnd::Refused, _) => self.refused += 1,
             (_, Kind::CountTokens | Kind::Lookup) => self.free_calls += 1,
             (_, Kind::Generate) => {
                 self.totals.add(&call);
@@ -247,7 +247,7 @@ impl Ledger {
             }
         }
         if self.calls.len() == KEPT_CALLS {
-            // In big steps, because removing from the front moves everything.
+            // Removing from the front moves all entries, so many are removed at once.
             self.calls.drain(..KEPT_CALLS / 2);
             self.calls_left_out += KEPT_CALLS as u64 / 2;
         }

@@ -1,75 +1,47 @@
-//! The model side of Proctor: what agents talk to instead of a provider.
+//! The model gateway: agents send their model requests to it instead of to a provider.
 //!
-//! [`Gateway`] stands between agents and models. It knows keys, not trials: each key that is
-//! [minted](Gateway::mint) has its budget, its policy, its log and its [`Ledger`]. What comes and goes
-//! passes unchanged, byte for byte, and is metered while it passes by.
-//!
-//! [`ScriptedModel`] is a model that plays a script, so that a real agent CLI runs without a network, a
-//! key or a bill; a gateway can have one as its [`Upstream`].
+//! [`Gateway`] knows keys, not trials. Each key that is [minted](Gateway::mint) has a budget, a policy, a call
+//! log and a [`Ledger`]. Requests and responses pass through unchanged, byte for byte, and are metered on
+//! the way.
 
-mod abandoned;
-mod answer;
-mod body;
-mod bounds;
+mod allocator;
 mod budget;
-mod calllog;
-mod cassette;
+mod call;
+mod call_log;
 mod client;
-mod connect;
-mod context;
-mod decode;
-mod dial;
 mod error;
 mod faults;
-mod fetch;
 mod gateway;
-mod handler;
-mod headers;
-mod hub;
 mod key;
 mod ledger;
-mod live;
 pub mod local;
-mod meter;
-mod metrics;
-mod pages;
-mod policy;
-mod pool;
+mod metering;
 mod pricing;
-mod redact;
-mod scan;
-mod script;
-mod secret;
+mod recording;
+mod request;
+mod secrets;
 mod server;
-mod server_tools;
-mod sse;
+mod state;
 mod status;
-mod throttle;
 mod tls;
-mod tokens;
 mod upstream;
-mod wire;
 
 pub use budget::{Budget, Exhausted, Limits};
-pub use cassette::{CassetteReport, CassetteSpec, Difference, Miss, OnMiss, Pace};
 pub use client::{Client, Outgoing, Reply};
-pub use context::ModelContext;
 pub use error::GatewayError;
 pub use faults::{Fault, Faults};
 pub use gateway::{Gateway, GatewayConfig, PortGuard, SocketGuard};
-pub use key::{KeySpec, VirtualKey};
-pub use ledger::{Call, Ended, Ledger, Totals};
-pub use policy::{Policy, Setting};
+pub use key::KeySpec;
+pub use ledger::{Call, CallEnd, Ledger, Totals};
+pub use metering::Tokens;
 pub use pricing::{LongPrice, NanoUsd, Price, PriceError, Prices};
-pub use script::{
-    Act, Answer, ApiError, Block, Message, Recorded, Repeat, RequestKind, Script, ScriptError,
-    ScriptedModel, StartError, ToolUse, Usage, WriteFile,
-};
-pub use secret::Secret;
-pub use server_tools::ServerTools;
+pub use recording::{Difference, Miss, OnMiss, Pace, RecordingReport, RecordingSpec};
+pub use request::{ModelContext, Policy, ServerTools, Setting};
+pub use secrets::{Secret, VirtualKey};
 pub use status::{KeyStatus, Overview, Pages, Times};
-pub use throttle::Throttle;
 pub use tls::Certificate;
-pub use tokens::Tokens;
-pub use upstream::{Auth, HttpUpstream, Upstream};
-pub use wire::{Kind, Provider, Wire};
+pub use upstream::{Auth, HttpUpstream, Throttle, Upstream};
+
+// Types of other crates that are part of this API.
+pub use proctor_model_api::{Kind, Provider, Wire};
+pub use proctor_scripted_model::{RecordedRequest, Script};

@@ -1,11 +1,11 @@
-//! What tokens cost: dated prices with their source, in whole nano-dollars. Unknown stays unknown.
+//! Prices of tokens, with date and source, in nano-dollars. An unknown price stays unknown.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tokens::Tokens;
+use crate::metering::Tokens;
 
 /// An amount in nano-dollars.
 #[derive(
@@ -43,7 +43,7 @@ impl NanoUsd {
 pub struct Price {
     /// The models' names, without dates and providers.
     pub models: Vec<String>,
-    /// Who says so.
+    /// The source of the price.
     pub source: String,
     /// When it was looked up, as `YYYY-MM-DD`.
     pub checked: String,
@@ -78,7 +78,7 @@ impl Price {
         })
     }
 
-    /// Whether its source says that it was not seen on the provider's own page.
+    /// Whether the source notes that the price is not from the provider's own page.
     pub fn is_unconfirmed(&self) -> bool {
         self.source.contains("unconfirmed")
     }
@@ -114,15 +114,15 @@ pub enum PriceError {
     /// Not a price file.
     #[error("not a file of prices")]
     Unreadable {
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: serde_json::Error,
     },
     /// A price of nothing.
     #[error("a price names no model")]
     NoModel,
-    /// A price that is no amount.
-    #[error("the price of {model} is no amount of money")]
+    /// A price that is not a valid amount.
+    #[error("the price of {model} is not a valid amount of money")]
     NoAmount {
         /// The first model of the entry.
         model: String,
@@ -235,7 +235,7 @@ impl Prices {
         self.entry(model).map(|entry| &*entry.price)
     }
 
-    /// What these tokens of one call cost. `None` for a model without a price.
+    /// The cost of the tokens of one call. `None` for a model without a price.
     pub fn cost(&self, model: &str, tokens: &Tokens) -> Option<NanoUsd> {
         let entry = self.entry(model)?;
         if entry.price.up_to.is_some_and(|most| tokens.prompt() > most) {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_has_the_long_price_for_all_of_it() {
+    fn long_prompt_costs_the_long_price_throughout() {
         let of = |input| Tokens {
             input,
             ..Tokens::default()
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_longer_than_a_price_is_known_for_has_no_cost() {
+    fn prompt_beyond_the_known_price_range_has_no_cost() {
         let of = |input| Tokens {
             input,
             ..Tokens::default()
@@ -427,14 +427,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_model_has_no_price_and_a_similar_name_does_not_help() {
+    fn unknown_model_has_no_price() {
         assert_eq!(cost("claude-sonnet-9", Tokens::default()), None);
         assert_eq!(cost("gpt-5.5-superb", Tokens::default()), None);
         assert_eq!(cost("gpt-4o-2024", Tokens::default()), None);
     }
 
     #[test]
-    fn a_users_price_wins_and_nonsense_is_refused() {
+    fn user_price_takes_precedence_and_invalid_price_is_refused() {
         let mut prices = Prices::built_in();
         let own = r#"{"prices":[{"models":["gpt-4o","m"],"source":"us","checked":"2026-01-01",
             "input":0.0375,"output":1}]}"#;

@@ -1,5 +1,4 @@
-//! What a gateway is doing, put together from its keys and counters: for the page, for the metrics and
-//! for whoever runs it.
+//! The status of a gateway, from its keys and counters, for the status page and the metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,28 +7,27 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::budget::Exhausted;
-use crate::hub::Hub;
-use crate::ledger::{Call, Ended, Totals};
+use crate::ledger::{Call, CallEnd, Ledger, Totals};
 
-/// So many of each key's last calls are shown.
+/// The number of recent calls of each key to show.
 const SHOWN_CALLS: usize = 20;
 
-/// Upper bounds of the classes that times are counted in, in milliseconds.
+/// Upper bounds of the classes of the histogram, in milliseconds.
 pub(crate) const BOUNDS: [u64; 14] = [
     1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 120_000,
 ];
 
-/// Whether a gateway shows what it does to whoever asks for `/` and `/metrics`.
+/// Whether a gateway serves its status at `/` and `/metrics`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// It shows nothing.
+    /// Nothing is served.
     #[default]
     Hidden,
-    /// It shows names of keys and models, and figures: no key, no prompt, no answer.
+    /// Names and figures are served: no keys, prompts or responses.
     Shown,
 }
 
-/// Times, counted by classes.
+/// A histogram of times.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     classes: [AtomicU64; BOUNDS.len() + 1],
@@ -57,20 +55,19 @@ impl Histogram {
 /// How long calls took.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Times {
-    /// How many fell into each class; the last one has no upper bound.
+    /// The number of calls in each class; the last class has no upper bound.
     pub(crate) classes: [u64; BOUNDS.len() + 1],
-    /// All of them together.
+    /// The total, in milliseconds.
     pub(crate) sum_ms: u64,
 }
 
 impl Times {
-    /// How many there were.
+    /// The number of calls.
     pub fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
 
-    /// A time, in milliseconds, that so many of a hundred stayed within. `None` without calls, or when
-    /// it lies beyond all classes.
+    /// The percentile, in milliseconds, rounded up to a class. `None` without calls, or beyond all classes.
     pub fn within(&self, percent: u64) -> Option<u64> {
         let wanted = (self.count() * percent).div_ceil(100);
         let mut so_far = 0;
@@ -82,36 +79,36 @@ impl Times {
     }
 }
 
-/// One key, as its owner sees it while it is used.
+/// The status of one key.
 #[derive(Debug, Clone)]
 pub struct KeyStatus {
     /// Its name.
     pub label: String,
-    /// Calls under way.
+    /// Calls in flight.
     pub in_flight: usize,
     /// Sums over its calls.
     pub totals: Totals,
-    /// The same by model.
+    /// Totals by model.
     pub models: BTreeMap<String, Totals>,
-    /// Calls that cost nothing.
+    /// Free calls.
     pub free_calls: u64,
     /// Calls that the gateway refused.
     pub refused: u64,
     /// The first limit that stopped a call.
     pub exhausted: Option<Exhausted>,
-    /// Its last calls, the newest first.
+    /// Recent calls, the newest first.
     pub last_calls: Vec<Call>,
 }
 
-/// A gateway, as its owner sees it.
+/// The status of a gateway.
 #[derive(Debug, Clone)]
 pub struct Overview {
     /// When it was started.
     pub since: Timestamp,
     /// How long it has been running.
     pub uptime: Duration,
-    /// Calls that are over, by their end.
-    pub ended: [(Ended, u64); 5],
+    /// Finished calls, by their end.
+    pub ended: [(CallEnd, u64); 5],
     /// The keys that are valid now, by name.
     pub keys: Vec<KeyStatus>,
     /// Milliseconds until answers began.
@@ -121,24 +118,7 @@ pub struct Overview {
 }
 
 impl Overview {
-    pub(crate) fn of(hub: &Hub) -> Self {
-        let mut keys: Vec<KeyStatus> = hub.keys.all().iter().map(|key| key.status()).collect();
-        keys.sort_by(|one, other| one.label.cmp(&other.label));
-        let counters = &hub.counters;
-        Self {
-            since: hub.since,
-            uptime: hub.began.elapsed(),
-            ended: Ended::ALL.map(|ended| {
-                let count = counters.ended[ended as usize].load(Ordering::Relaxed);
-                (ended, count)
-            }),
-            keys,
-            first_byte: counters.first_byte.read(),
-            total: counters.total.read(),
-        }
-    }
-
-    /// Calls under way.
+    /// Calls in flight.
     pub fn in_flight(&self) -> usize {
         self.keys.iter().map(|key| key.in_flight).sum()
     }
@@ -161,7 +141,7 @@ impl Overview {
 }
 
 impl KeyStatus {
-    pub(crate) fn new(ledger: &crate::ledger::Ledger, in_flight: usize) -> Self {
+    pub(crate) fn new(ledger: &Ledger, in_flight: usize) -> Self {
         Self {
             label: ledger.label.clone(),
             in_flight,
@@ -186,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_by_the_class_that_so_many_stay_within() {
+    fn percentiles_are_upper_bounds_of_classes() {
         let histogram = Histogram::default();
         assert_eq!(histogram.read().within(50), None);
         for ms in [1, 2, 3, 40, 900] {

@@ -43,7 +43,7 @@ impl Certificate {
         })
     }
 
-    /// What others need to trust it.
+    /// The certificate in PEM form, for clients to trust.
     pub fn pem(&self) -> &str {
         &self.pem
     }

@@ -11,8 +11,8 @@ use std::{
 
 use proctor_harness::{
     agents,
-    log::{Contender, Recording, normalize},
     session::Session,
+    transcript::{Contender, Recording, normalize},
 };
 
 const SESSION_BYTES: u64 = 100_000_000;

@@ -4,11 +4,11 @@
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{AgentSection, Fault, PromptSource},
     platform,
+    record::cli::{AuthCheck, Cli, Installed},
     secrets::Secrets,
     session::Session,
 };
@@ -136,64 +136,6 @@ pub trait Agent: Send + Sync {
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError>;
 }
 
-/// The program that an adapter drives, and how to ask it about itself.
-#[derive(Debug)]
-pub struct Cli {
-    /// Its name on PATH.
-    pub program: &'static str,
-    /// Its package, for those who name a version.
-    pub package: Registry,
-    /// Arguments that make it print its version.
-    pub version_args: &'static [&'static str],
-    /// Arguments that make it print its options.
-    pub help_args: &'static [&'static str],
-    /// Arguments that make it tell whether it is logged in. They are used only when its help
-    /// lists the first of them as a command: an older version would take them for a prompt.
-    pub auth_args: &'static [&'static str],
-    /// How to install it.
-    pub install_hint: &'static str,
-    /// How to log in.
-    pub login_hint: &'static str,
-    /// Variables that carry credentials or say where the API is: the only ones that come in
-    /// from the host by default.
-    pub credential_env: &'static [&'static str],
-    /// Login files below HOME that come in when no credential variable is set.
-    pub credential_files: &'static [&'static str],
-    /// Variables that name a folder for what the CLI unpacks or downloads at its first start
-    /// and never changes after that. All trials get the same folder of this machine's cache,
-    /// so that it is filled once and not for every HOME; a container gets it read-only.
-    pub shared_caches: &'static [&'static str],
-    /// How long it may take to tell its version and options. What takes longer counts as
-    /// unknown: a program that hangs must not hold up the trial, whose own limit has not begun.
-    pub probe_limit: Duration,
-    /// The code for "not installed" in the log.
-    pub not_found_code: &'static str,
-    /// The code for "not authenticated" in the log.
-    pub auth_code: &'static str,
-    /// The code for "ended by a time limit" in the log.
-    pub timeout_code: &'static str,
-    /// The code for "output was cut" in the log.
-    pub truncated_code: &'static str,
-}
-
-/// Where the package of a CLI is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registry {
-    /// In npm's registry, by this name.
-    Npm(&'static str),
-    /// In `PyPI`.
-    PyPi {
-        /// By this name.
-        name: &'static str,
-        /// What it needs and does not ask for.
-        with: &'static [&'static str],
-    },
-}
-
-/// How long a CLI that starts at once may take to tell about itself: the real ones answer in
-/// half a second.
-pub const PROBE_LIMIT: Duration = Duration::from_secs(3);
-
 /// Where the models are reached, instead of their makers' own addresses.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -219,41 +161,6 @@ impl Endpoint {
         ];
         BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value)))
     }
-}
-
-/// What was found out about an installed CLI.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installed {
-    /// Where it is.
-    pub path: Utf8PathBuf,
-    /// What it says its version is.
-    pub version: Option<String>,
-    /// Its help text: the flags that this version takes. Empty when it told none.
-    pub help: String,
-}
-
-impl Installed {
-    /// Whether this version lists `command` as a command in its help.
-    pub fn has_command(&self, command: &str) -> bool {
-        self.help
-            .lines()
-            .any(|line| line.starts_with(' ') && line.split_whitespace().next() == Some(command))
-    }
-
-    /// Whether this version lists `flag` in its help.
-    pub fn has_flag(&self, flag: &str) -> bool {
-        self.help.match_indices(flag).any(|(at, _)| {
-            let after = self.help[at + flag.len()..].chars().next();
-            !after.is_some_and(|c| c.is_ascii_alphanumeric() || c == '-')
-        })
-    }
-}
-
-/// What a CLI's own login check said.
-#[derive(Clone, Debug)]
-pub struct AuthCheck {
-    /// What it printed.
-    pub stdout: String,
 }
 
 /// Whether an agent's credentials are good.

@@ -7,7 +7,10 @@ use std::{fs::File, io};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use crate::{platform, store, tree};
+use crate::{
+    fs::{dir, new_id},
+    platform,
+};
 
 const PREFIX: &str = "proctor-";
 const LOCK: &str = "lock";
@@ -52,7 +55,7 @@ impl Area {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
                 if entry.file_type()?.is_dir() {
-                    tree::remove(entry.path())?;
+                    dir::remove(entry.path())?;
                 } else {
                     fs::remove_file(entry.path())?;
                 }
@@ -92,7 +95,7 @@ impl Drop for Area {
 /// the lock's file and the locking: then the name is gone, and another one is tried.
 fn claim(temp: &Utf8Path) -> io::Result<(Utf8PathBuf, File)> {
     loop {
-        let path = temp.join(format!("{PREFIX}{}", store::new_id()));
+        let path = temp.join(format!("{PREFIX}{}", new_id()));
         let lock = path.with_extension(LOCK);
         let file = File::create_new(&lock)?;
         if file.try_lock().is_ok() && lock.exists() {
@@ -144,7 +147,7 @@ pub(crate) fn dead(temp: &Utf8Path) -> impl Iterator<Item = Dead> {
 
 /// Remove an area, and then its lock. What cannot be removed now is swept by the next run.
 fn discard(lock: &Utf8Path) {
-    if tree::remove(lock.with_extension("")).is_ok() {
+    if dir::remove(lock.with_extension("")).is_ok() {
         let _ = fs::remove_file(lock);
     }
 }

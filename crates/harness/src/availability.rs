@@ -7,14 +7,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_process::{
     Status,
-    quick::{self, CommandOutput, Environment, QuickCommand},
+    quick::{self, CommandOutput, QuickCommand},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent::{AuthCheck, Cli, Installed, PROBE_LIMIT},
+    fs::dir,
     host::Host,
-    platform, tree,
+    platform,
+    record::cli::{AuthCheck, Cli, Installed, PROBE_LIMIT},
 };
 
 /// An entry of the cache; it holds while the binary is the same.
@@ -71,7 +72,8 @@ pub async fn installed_at(cli: &Cli, path: Utf8PathBuf, host: &Host) -> Option<I
 /// The version of git, which makes every workspace; `None` when it is not installed.
 pub async fn git(host: &Host) -> Option<Installed> {
     let path = host.find_program("git")?;
-    let here = (&host.env, host.cwd.as_path());
+    let env = host.helper_env(&[]);
+    let here = (&env, host.cwd.as_path());
     let version = ask(&path, &["--version"], here, PROBE_LIMIT).await;
     Some(Installed {
         version: version.as_deref().and_then(version_in),
@@ -128,14 +130,10 @@ async fn run(
     (env, cwd): Place<'_>,
     limit: Duration,
 ) -> Option<CommandOutput> {
-    let mut command = QuickCommand::new(program)
+    let command = QuickCommand::new(program)
         .args(args.iter().copied())
+        .envs(env)
         .cwd(cwd);
-    command.env = Environment::Exactly(
-        env.iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect(),
-    );
     quick::output(command, limit).await.ok()
 }
 
@@ -186,7 +184,7 @@ fn remember(cli: &Cli, host: &Host, cached: &Cached) {
     if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(cached)) {
         let folder = file.parent().map(fs::create_dir_all);
         if matches!(folder, Some(Ok(()))) {
-            let _ = tree::write_atomically(file.as_std_path(), &json);
+            let _ = dir::write_atomically(file.as_std_path(), &json);
         }
     }
 }

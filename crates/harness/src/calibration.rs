@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::{runner::TrialSummary, stats::Calibration, store::TrialStatus};
+use crate::{record::TrialStatus, run::TrialSummary, stats::Calibration};
 
 /// What a run tells about a task itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,15 +8,14 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cluster::OnEnd,
     config::{ConfigError, Execution, SandboxKind},
     control::Control,
-    event::RunEvent,
     host::Host,
-    plan::TrialPlan,
-    runner::{Run, Workspaces},
-    store::{Record, TrialStatus},
+    plan::{RunPlan, TrialPlan},
+    record::{Record, TrialStatus, run_event::RunEvent},
+    run::{RunError, Runner, Workspaces},
     task::Task,
-    trial::TrialError,
 };
 
 /// What was found out about a task.
@@ -44,7 +43,7 @@ pub enum CheckError {
     Config(#[from] ConfigError),
     /// A trial could not be run.
     #[error(transparent)]
-    Trial(#[from] TrialError),
+    Run(#[from] RunError),
     /// There is no room for the trials.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -59,10 +58,10 @@ pub async fn check(
 ) -> Result<TaskCheck, CheckError> {
     let folder = tempfile::tempdir_in(&host.temp)?;
     let folder = Utf8Path::from_path(folder.path()).unwrap_or(&host.temp);
-    let bench = Bench {
+    let calibration = Calibration {
         host,
         folder,
-        // Where it can be done at all.
+        // Where the task can run at all.
         execution: Execution {
             sandbox: match task.needs_container() {
                 Some(_) => SandboxKind::Docker,
@@ -73,9 +72,9 @@ pub async fn check(
         times,
         cancel,
     };
-    let floor = Box::pin(bench.trials(TrialPlan::built_in("null", task)?)).await?;
+    let floor = Box::pin(calibration.trials(TrialPlan::built_in("null", task)?)).await?;
     let ceiling = match task.reference {
-        Some(_) => Box::pin(bench.trials(TrialPlan::built_in("oracle", task)?)).await?,
+        Some(_) => Box::pin(calibration.trials(TrialPlan::built_in("oracle", task)?)).await?,
         None => Vec::new(),
     };
     Ok(TaskCheck {
@@ -96,7 +95,7 @@ fn mean_score(records: &[Record]) -> Option<f64> {
 }
 
 /// Where the trials of a check run, and how often.
-struct Bench<'a> {
+struct Calibration<'a> {
     host: &'a Host,
     folder: &'a Utf8Path,
     execution: Execution,
@@ -104,30 +103,28 @@ struct Bench<'a> {
     cancel: &'a CancellationToken,
 }
 
-impl Bench<'_> {
-    /// The records of the same trial, run again and again.
-    async fn trials(&self, plan: TrialPlan) -> Result<Vec<Record>, TrialError> {
-        let control = Control::default();
-        let run = Run {
-            control: &control,
-            plans: &[plan],
+impl Calibration<'_> {
+    /// The records of the same trial, repeated.
+    async fn trials(&self, plan: TrialPlan) -> Result<Vec<Record>, CheckError> {
+        let plan = RunPlan::of_cases(vec![plan], self.times, None);
+        let runner = Runner {
+            plan: &plan.expect("a single task has a unique name"),
             host: self.host,
+            results_dir: self.folder,
             execution: &self.execution,
-            workspace_dir: self.folder.to_owned(),
             workspaces: Workspaces::Delete,
+            parallel: 1,
+            retries: 0,
+            control: &Control::default(),
+            on_end: &OnEnd::default(),
         };
         let records = Mutex::new(Vec::new());
-        let listener = |event: &RunEvent<'_>| {
+        let listener = |_, event: &RunEvent<'_>| {
             if let (RunEvent::TrialEnded(record), Ok(mut records)) = (event, records.lock()) {
                 records.push((*record).clone());
             }
         };
-        for _ in 0..self.times {
-            if self.cancel.is_cancelled() {
-                break;
-            }
-            Box::pin(run.run(&listener, self.cancel)).await?;
-        }
+        Box::pin(runner.run(&listener, self.cancel)).await?;
         Ok(records.into_inner().unwrap_or_default())
     }
 }

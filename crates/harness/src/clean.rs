@@ -5,11 +5,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::{
     area, cluster,
-    platform::{self, pointer},
-    runs,
-    store::RunDir,
-    tree,
-    watch::trial_folders,
+    fs::{dir, pointer},
+    platform,
+    record::{RunDir, follow::trial_folders, list},
 };
 
 /// What of a run goes.
@@ -66,7 +64,7 @@ pub enum CleanError {
 
 /// Remove a run, or its workspaces. Its lock is held meanwhile: nobody can resume it.
 pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, CleanError> {
-    if !runs::is_run(run) {
+    if !list::is_run(run) {
         let run = run.to_owned();
         return Err(CleanError::NoRun { run });
     }
@@ -112,7 +110,7 @@ pub fn leftovers(temp: &Utf8Path, mode: Mode) -> Vec<Removed> {
 fn remove(path: Utf8PathBuf, mode: Mode) -> Result<Removed, CleanError> {
     let bytes = size(&path);
     if mode == Mode::Remove {
-        tree::remove(&path).map_err(|source| CleanError::Remove {
+        dir::remove(&path).map_err(|source| CleanError::Remove {
             path: path.clone(),
             source,
         })?;
@@ -126,21 +124,15 @@ fn workspaces(run: &Utf8Path) -> Vec<Utf8PathBuf> {
         .into_iter()
         .map(|(_, trial)| trial)
         .collect();
-    for agent in folders(&run.join("trials")) {
-        trials.extend(folders(&agent).iter().flat_map(|task| folders(task)));
+    for agent in dir::subdirs(&run.join("trials")) {
+        trials.extend(
+            dir::subdirs(&agent)
+                .iter()
+                .flat_map(|task| dir::subdirs(task)),
+        );
     }
     let workspaces = trials.iter().map(|trial| trial.join("src-modified"));
     workspaces.filter(|workspace| workspace.is_dir()).collect()
-}
-
-fn folders(parent: &Utf8Path) -> Vec<Utf8PathBuf> {
-    let entries = parent.read_dir_utf8().into_iter().flatten().flatten();
-    let mut found: Vec<Utf8PathBuf> = entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(camino::Utf8DirEntry::into_path)
-        .collect();
-    found.sort();
-    found
 }
 
 /// `latest` must not lead to what is gone.

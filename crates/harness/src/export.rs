@@ -10,10 +10,9 @@ use thiserror::Error;
 
 use crate::{
     agents,
-    drive::COLLECTED,
-    log::{self, Contender, Format, Known, Recording},
-    models::CALLS_FILE,
-    store::{EVENTS_FILE, Record, Tail},
+    model_access::CALLS_FILE,
+    record::{COLLECTED_DIR, EVENTS_FILE, Record, Tail},
+    transcript::{self, Contender, Format, Known, Recording},
 };
 
 /// What the agent was asked, in the trial's artifacts.
@@ -69,7 +68,7 @@ pub fn export(folder: &Utf8Path, format: Exchange, out: &mut dyn Write) -> Resul
                 }
                 events.extend(more);
             }
-            let spans = log::spans(&record, &events, &calls(&artifacts));
+            let spans = transcript::spans(&record, &events, &calls(&artifacts));
             serde_json::to_writer(&mut *out, &spans).map_err(io::Error::from)?;
             Ok(out.write_all(b"\n")?)
         }
@@ -123,12 +122,12 @@ fn trajectory(
         },
     };
     let reader = BufReader::with_capacity(BUFFER_BYTES, fs_err::File::open(raw.join("stdout"))?);
-    Ok(log::normalize(session, reader, out, recording)?)
+    Ok(transcript::normalize(session, reader, out, recording)?)
 }
 
 /// Files that the session read beside the output.
 fn collected(raw: &Utf8Path) -> Vec<Vec<u8>> {
-    let Ok(folder) = fs_err::read_dir(raw.join(COLLECTED)) else {
+    let Ok(folder) = fs_err::read_dir(raw.join(COLLECTED_DIR)) else {
         return Vec::new();
     };
     let mut paths: Vec<_> = folder.flatten().map(|entry| entry.path()).collect();

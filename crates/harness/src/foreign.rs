@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    fs::{LOCK_FILE, dir},
     outcome::Outcome,
-    store::{self, META_FILE, RECORD_FILE, TrialStatus},
-    suite::PLAN_FILE,
+    record::{META_FILE, PLAN_FILE, RECORD_FILE, TrialStatus},
     usage::Usd,
 };
 
@@ -190,13 +190,13 @@ pub(crate) fn is_trial(folder: &Utf8Path) -> bool {
 
 /// The folders of the trials of a run that Thunderdome wrote; empty for any other folder.
 pub fn trial_folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
-    if run.join(PLAN_FILE).exists() || run.join(store::LOCK_FILE).exists() {
+    if run.join(PLAN_FILE).exists() || run.join(LOCK_FILE).exists() {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for orchestrator in folders(&run.join("trials")) {
-        for task in folders(&orchestrator) {
-            let mut trials: Vec<(u32, Utf8PathBuf)> = folders(&task)
+    for orchestrator in dir::subdirs(&run.join("trials")) {
+        for task in dir::subdirs(&orchestrator) {
+            let mut trials: Vec<(u32, Utf8PathBuf)> = dir::subdirs(&task)
                 .into_iter()
                 .filter_map(|folder| {
                     let number = folder.file_name()?.strip_prefix("trial-")?.parse().ok()?;
@@ -217,7 +217,7 @@ pub fn is_run(folder: &Utf8Path) -> bool {
 
 /// The runs of a folder of results that Thunderdome wrote, the oldest first.
 pub fn runs(results: &Utf8Path) -> Vec<Utf8PathBuf> {
-    let found = folders(&results.join("runs"));
+    let found = dir::subdirs(&results.join("runs"));
     found.into_iter().filter(|run| is_run(run)).collect()
 }
 
@@ -225,17 +225,6 @@ pub fn runs(results: &Utf8Path) -> Vec<Utf8PathBuf> {
 pub fn started_at(name: &str) -> Option<Timestamp> {
     let time = DateTime::strptime("%Y-%m-%dT%H-%M-%S", name).ok()?;
     TimeZone::UTC.to_timestamp(time).ok()
-}
-
-/// The folders in a folder, by name.
-fn folders(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
-    let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
-    let mut found: Vec<Utf8PathBuf> = entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(camino::Utf8DirEntry::into_path)
-        .collect();
-    found.sort();
-    found
 }
 
 #[cfg(test)]

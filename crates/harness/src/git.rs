@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
     Status,
-    quick::{self, CommandOutput, Environment, QuickCommand, Sink, Source},
+    quick::{self, CommandOutput, QuickCommand, Sink, Source},
 };
 
 use crate::{host::Host, platform};
@@ -26,6 +26,9 @@ const OF_ONE_REPOSITORY: [&str; 9] = [
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 ];
+
+/// Variables of git, of ssh and of the usual credential helpers, which matter only to fetch.
+const TO_FETCH: [&str; 7] = ["GIT_", "SSH_", "GCM_", "GH_", "GITHUB_", "GITLAB_", "DBUS_"];
 
 /// The file of a git directory that says where its history ends, when it is not whole.
 pub const SHALLOW: &str = "shallow";
@@ -70,7 +73,7 @@ impl Git {
         Git {
             dir: git_dir.to_owned(),
             work_tree: None,
-            inherited: Arc::new(host.env.clone()),
+            inherited: Arc::new(host.helper_env(&TO_FETCH)),
             env: Vec::new(),
             config: Configuration::Ours,
         }
@@ -181,11 +184,14 @@ impl Git {
         Ok(())
     }
 
-    /// The environment that comes along: for our own work nothing that git listens to; to fetch,
-    /// all but what a hook that runs Proctor would hand down of its own repository.
+    /// The environment that comes along: for our own work nothing that git listens to; to fetch, also the variables
+    /// for that, without those that a hook that runs Proctor would hand down of its own repository.
     fn inherited(&self) -> BTreeMap<OsString, OsString> {
         let comes = |name: &str| match self.config {
-            Configuration::Ours => !name.to_ascii_uppercase().starts_with("GIT_"),
+            Configuration::Ours => {
+                let name = name.to_ascii_uppercase();
+                !TO_FETCH.iter().any(|start| name.starts_with(start))
+            }
             Configuration::User => {
                 let mut tying = OF_ONE_REPOSITORY.iter();
                 !tying.any(|tied| platform::is_same_name(tied, name))
@@ -207,7 +213,7 @@ impl Git {
     fn command<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (String, QuickCommand) {
         let args: Vec<&str> = args.into_iter().collect();
         let mut command = QuickCommand::new("git");
-        command.env = Environment::Exactly(self.inherited());
+        command.env = self.inherited();
         let mut command = command
             .env("GIT_DIR", &self.dir)
             .env("GIT_TERMINAL_PROMPT", "0")

@@ -57,7 +57,34 @@ const ALLOWED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 
+/// Variables that helper programs of Proctor get besides [`ALLOWED`]: the user's folders, and where libraries are.
+/// One that ends with an underscore stands for all that begin with it.
+const OF_HELPERS: &[&str] = &[
+    "HOME",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "USERPROFILE",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "XDG_",
+    "LD_LIBRARY_PATH",
+    "NIX_",
+];
+
 impl Host {
+    /// The environment of a helper program that Proctor runs for itself, such as git, with its `own` variables, listed
+    /// as in [`OF_HELPERS`]. Agents of the same user can read it, so that it holds no other secrets.
+    pub(crate) fn helper_env(&self, own: &[&str]) -> BTreeMap<String, String> {
+        let general = ALLOWED.iter().chain(&platform::OF_WINDOWS);
+        let meant: Vec<&str> = general.chain(OF_HELPERS).chain(own).copied().collect();
+        let mut env = self.env.clone();
+        env.retain(|name, _| meant.iter().any(|meant| stands_for(meant, name)));
+        env
+    }
+
     /// The allow-listed environment, with a HOME and a folder for temporary files of its own.
     pub fn clean_env(&self, home: &camino::Utf8Path) -> BTreeMap<String, String> {
         let mut env: BTreeMap<String, String> = ALLOWED
@@ -97,5 +124,14 @@ impl Host {
     /// Find a program on the host's PATH.
     pub fn find_program(&self, name: &str) -> Option<Utf8PathBuf> {
         platform::find_program(&self.env, &self.cwd, name)
+    }
+}
+
+/// Whether an entry of a list of variables stands for this one.
+fn stands_for(entry: &str, name: &str) -> bool {
+    if entry.ends_with('_') {
+        name.to_ascii_uppercase().starts_with(entry)
+    } else {
+        platform::is_same_name(entry, name)
     }
 }

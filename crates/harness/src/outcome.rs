@@ -165,6 +165,8 @@ pub enum EndedBy {
     Cancelled,
     /// The session asked for it: the final result was seen, or going on is pointless.
     Session,
+    /// The process that supervises the agent died; everything that it supervised was killed.
+    SupervisorLost,
 }
 
 impl EndedBy {

@@ -16,12 +16,25 @@ use proctor_process::quick::{self, QuickCommand};
 use tempfile::TempDir;
 
 pub use self::python::PythonVersion;
-use crate::{agent::Registry, host::Host, platform, store, tree};
+use crate::{
+    fs::{dir, open_lock_file},
+    host::Host,
+    platform,
+    record::cli::Registry,
+};
 
 /// Where installed packages are seen in containers.
 const INSIDE: &str = "/proctor/cli";
 /// The Node for CLIs that are scripts. It runs with any C library of GNU from 2.28 on.
 const NODE_VERSION: &str = "22.23.3";
+/// The variables of npm and pip, whose indices may need credentials.
+const OF_INSTALLERS: [&str; 5] = [
+    "NPM_",
+    "PIP_",
+    "PYTHON_",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+];
 /// How long an installation may take.
 const LONGEST: Duration = Duration::from_mins(10);
 /// How much of what a failed installation said is told.
@@ -222,7 +235,7 @@ impl Package {
         fs::create_dir_all(&place).map_err(failed)?;
         let lock = folder.with_file_name(format!("{}.lock", folder.file_name().unwrap_or("cli")));
         let held = tokio::task::spawn_blocking(move || {
-            let file = store::lock_file(&lock)?;
+            let file = open_lock_file(&lock)?;
             file.lock()?;
             Ok(file)
         });
@@ -322,6 +335,7 @@ impl Package {
         let elsewhere = elsewhere.into_iter().filter(|_| target.is_elsewhere());
         let command = QuickCommand::new(npm)
             .args(args.into_iter().chain(elsewhere))
+            .envs(host.helper_env(&OF_INSTALLERS))
             .cwd(folder);
         let failed = |message: String| PackageError::Failed {
             command: "npm install",
@@ -375,5 +389,5 @@ fn share(folder: &Utf8Path) -> io::Result<()> {
     for entry in bin.read_dir_utf8()? {
         platform::set_mode(entry?.path().as_std_path(), 0o755)?;
     }
-    tree::open_to_all(folder.as_std_path())
+    dir::open_to_all(folder.as_std_path())
 }

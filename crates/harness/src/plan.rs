@@ -2,22 +2,23 @@
 
 mod policy;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::Prices;
 
 use crate::{
-    agent::{Adapter, Agent, Registry},
+    agent::{Adapter, Agent},
     agents::{self, ADAPTERS},
     config::{
         self, AgentSection, AgentSpec, AgentType, ConfigError, Fault, GatewayOverrides,
         GatewaySettings, PromptSource, ResolvedSuite, SandboxKind, Settings, Source, SuiteAgent,
     },
-    glob,
+    fs::glob::Pattern,
     host::Host,
-    models,
+    model_access,
     packages::Package,
+    record::cli::Registry,
     shuffle::Shuffle,
     task::{Asks, Task, case},
 };
@@ -45,12 +46,76 @@ pub struct TrialPlan {
     pub gateway: Option<GatewaySettings>,
 }
 
+/// How the command line changes test cases.
+#[derive(Clone, Debug, Default)]
+pub struct CaseOptions {
+    /// Kinds of agents that run in the place of the test case's own.
+    pub agents: Vec<String>,
+    /// Where trials execute.
+    pub sandbox: SandboxKind,
+    /// How agents reach models.
+    pub gateway: GatewayOverrides,
+}
+
 impl TrialPlan {
-    /// Read a test case and check all of it.
+    /// Read a test case and check all of it: one trial for each agent.
     pub fn load(
         path: &Utf8Path,
         host: &Host,
         settings: &Settings,
+        options: &CaseOptions,
+    ) -> Result<Vec<TrialPlan>, ConfigError> {
+        let mut plans = if options.agents.is_empty() {
+            vec![TrialPlan::of_case(path, host, settings, options)?]
+        } else {
+            TrialPlan::with_agents(path, host, settings, options)?
+        };
+        for plan in &mut plans {
+            plan.settle_gateway(&options.gateway, settings)?;
+        }
+        Ok(plans)
+    }
+
+    /// The test case with other agents than its own, which are asked the same.
+    fn with_agents(
+        path: &Utf8Path,
+        host: &Host,
+        settings: &Settings,
+        options: &CaseOptions,
+    ) -> Result<Vec<TrialPlan>, ConfigError> {
+        let case = config::load(path, &host.env, settings)?;
+        let mut faults = Vec::new();
+        let evaluators = case::evaluators(&case, &mut faults)?;
+        if !faults.is_empty() {
+            return Err(case.source.error(faults));
+        }
+        let gateway = case.gateway.clone();
+        let task = Arc::new(Task::from_case(case, evaluators));
+        let prompt = task.prompt()?;
+        let plan = |kind: &String| {
+            let spec = AgentSpec::of_kind(kind, settings);
+            let place = (task.source.as_ref(), task.folder.as_path());
+            let made = contender(&spec, place, Some(&prompt), host)?;
+            Ok(TrialPlan {
+                task: Arc::clone(&task),
+                adapter: made.adapter,
+                name: made.adapter.name().to_owned(),
+                agent: made.agent,
+                package: made.package,
+                policy: Policy::default(),
+                number: 1,
+                gateway: gateway.clone(),
+            })
+        };
+        options.agents.iter().map(plan).collect()
+    }
+
+    /// The test case with its own agent.
+    fn of_case(
+        path: &Utf8Path,
+        host: &Host,
+        settings: &Settings,
+        options: &CaseOptions,
     ) -> Result<TrialPlan, ConfigError> {
         let case = config::load(path, &host.env, settings)?;
         let adapter = adapter(&case.agent, &case.source, host)?;
@@ -62,7 +127,9 @@ impl TrialPlan {
         let (Ok(agent), true) = (agent, faults.is_empty()) else {
             return Err(case.source.error(faults));
         };
-        check_image(agent.as_ref(), &case.agent, &case.source)?;
+        if options.sandbox == SandboxKind::Local {
+            check_image(agent.as_ref(), &case.agent, &case.source)?;
+        }
         let policy = Policy::of(&case.agent, agent.as_ref(), &case.source, |fallback| {
             contender(fallback, (&case.source, &case.folder), agent.prompt(), host)
         })?;
@@ -77,9 +144,9 @@ impl TrialPlan {
         })
     }
 
-    /// Settle how the trial of a test case reaches models: what the command line says counts before
-    /// what the file says. What its agent asks for has to be possible then.
-    pub fn settle_gateway(
+    /// Settle how the trial of a test case reaches models: the command line wins over the file. The agent's settings
+    /// have to be possible then.
+    fn settle_gateway(
         &mut self,
         overrides: &GatewayOverrides,
         settings: &Settings,
@@ -165,7 +232,7 @@ impl<'a> Means<'a> {
         let counts = gateway.filter(|gateway| gateway.has_money_limit());
         Means {
             gateway,
-            prices: counts.map(models::prices),
+            prices: counts.map(model_access::prices),
         }
     }
 
@@ -204,12 +271,38 @@ impl<'a> Means<'a> {
     }
 }
 
-/// The trials of a suite, in the order in which they start.
-pub struct SuitePlan {
+/// The trials of a run, in the order in which they start.
+pub struct RunPlan {
     /// The trials.
     pub trials: Vec<TrialPlan>,
-    /// What their order comes from.
+    /// The seed of their order.
     pub seed: u64,
+    /// The files that the plan was made from.
+    pub input: Input,
+}
+
+/// The files that a plan was made from.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Test cases.
+    Cases,
+    /// A suite.
+    Suite {
+        /// The file.
+        file: Utf8PathBuf,
+        /// Its text, kept with the results.
+        text: String,
+    },
+}
+
+/// Two trials of a run that would have the same name.
+#[derive(Debug, thiserror::Error)]
+#[error("two test cases run {agent} on `{task}`: give one of them another name")]
+pub struct SameName {
+    /// The agent.
+    pub agent: String,
+    /// The task.
+    pub task: String,
 }
 
 /// Which part of a suite is meant; empty is all of it.
@@ -288,7 +381,7 @@ fn is_in(task: &Task, wanted: &str) -> bool {
         Some(above) => category
             .strip_prefix(above)
             .is_some_and(|rest| rest.starts_with('/')),
-        None => glob::matches_path(wanted, category),
+        None => Pattern::new(wanted).matches(category),
     })
 }
 
@@ -308,14 +401,49 @@ fn check(
     }
 }
 
-impl SuitePlan {
+impl RunPlan {
+    /// Test cases, each as often as asked for. Without a seed they start in the order given.
+    pub fn of_cases(
+        cases: Vec<TrialPlan>,
+        trials: u32,
+        seed: Option<u64>,
+    ) -> Result<RunPlan, SameName> {
+        let mut names = BTreeSet::new();
+        for case in &cases {
+            if !names.insert((&case.name, &case.task.name)) {
+                return Err(SameName {
+                    agent: case.name.clone(),
+                    task: case.task.name.clone(),
+                });
+            }
+        }
+        Ok(RunPlan {
+            trials: rounds(cases, trials, seed),
+            seed: seed.unwrap_or(0),
+            input: Input::Cases,
+        })
+    }
+
+    /// The file of the suite; `None` for test cases.
+    pub fn suite_file(&self) -> Option<&Utf8Path> {
+        match &self.input {
+            Input::Suite { file, .. } => Some(file),
+            Input::Cases => None,
+        }
+    }
+
+    /// Whether the run is a single test case, whose trial lies in the folder of the run itself.
+    pub(crate) fn is_flat(&self) -> bool {
+        matches!(self.input, Input::Cases) && self.trials.len() == 1
+    }
+
     /// Every agent on every task, as often as the suite says. Each round has every pair once, in
     /// an order of its own: what slows a provider down for a while hits all agents alike.
     pub fn make(
         suite: &ResolvedSuite,
         host: &Host,
         seed: u64,
-    ) -> Result<SuitePlan, Vec<ConfigError>> {
+    ) -> Result<RunPlan, Vec<ConfigError>> {
         let mut pairs = Vec::new();
         let mut errors = Vec::new();
         if let Err(error) = suite.check_variables() {
@@ -333,17 +461,31 @@ impl SuitePlan {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut shuffle = Shuffle::new(seed);
-        let mut trials = Vec::new();
-        for number in 1..=suite.trials {
-            shuffle.apply(&mut pairs);
-            trials.extend(pairs.iter().map(|pair| TrialPlan {
-                number,
-                ..pair.clone()
-            }));
-        }
-        Ok(SuitePlan { trials, seed })
+        Ok(RunPlan {
+            trials: rounds(pairs, suite.trials, Some(seed)),
+            seed,
+            input: Input::Suite {
+                file: suite.source.path().to_owned(),
+                text: suite.source.text().to_owned(),
+            },
+        })
     }
+}
+
+/// Every pair once per round, each round shuffled when there is a seed.
+fn rounds(mut pairs: Vec<TrialPlan>, rounds: u32, seed: Option<u64>) -> Vec<TrialPlan> {
+    let mut shuffle = seed.map(Shuffle::new);
+    let mut trials = Vec::new();
+    for number in 1..=rounds {
+        if let Some(shuffle) = &mut shuffle {
+            shuffle.apply(&mut pairs);
+        }
+        trials.extend(pairs.iter().map(|pair| TrialPlan {
+            number,
+            ..pair.clone()
+        }));
+    }
+    trials
 }
 
 /// Add an error to others: faults of the same file are one error, each fault once.

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
-use crate::models::is_provider_key;
+use crate::model_access::is_provider_key;
 
 /// Shorter values are not secrets, and replacing them would garble other texts.
 const SHORTEST: usize = 8;

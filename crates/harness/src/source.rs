@@ -8,11 +8,10 @@ use fs_err as fs;
 use tokio::sync::Mutex;
 
 use crate::{
-    config::Repo,
+    config::{History, Repo},
     git::{Git, GitError},
     host::Host,
     platform,
-    task::History,
 };
 
 /// What a workspace is made from.

@@ -12,22 +12,24 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    attempt::{Attempt, Attempted, folders},
-    claim::{Claims, Holder},
     config::{
         ConfigError, Execution, Executor, GatewayOverrides, GatewayPlace, ResolvedSuite,
         SandboxKind, Settings, load_kept_suite, network_named,
     },
-    event::{Listener, RunEvent},
+    fs::hex,
     host::Host,
-    models::{self, HeadGateway, Models, Place, spent_usd_in},
-    plan::{Filter, NoMatch, SuitePlan, TrialPlan},
-    runner::judges,
-    sandbox::Sandbox,
-    store::{EventWriter, StoreError, hex},
-    suite::SuiteError,
+    model_access::{self, CoordinatorGateway, Models, Place, spent_usd_in},
+    plan::{Filter, NoMatch, RunPlan, TrialPlan},
+    record::{
+        lease::{Holder, Leases},
+        run_event::{Listener, RunEvent},
+    },
+    run::{
+        Gateways, ResourceSpec, Resources, RunError, TrialScope,
+        attempt::{Attempt, Attempted, folders},
+    },
     task::Files,
-    trial::{self, TrialError},
+    trial::{Cause, TrialError},
     workspace::Bases,
 };
 
@@ -142,12 +144,12 @@ pub enum SpecError {
     NoMatch(#[from] NoMatch),
     /// The trial could not be run.
     #[error(transparent)]
-    Suite(#[from] SuiteError),
+    Run(#[from] RunError),
 }
 
 impl From<TrialError> for SpecError {
     fn from(error: TrialError) -> SpecError {
-        SpecError::Suite(error.into())
+        SpecError::Run(error.into())
     }
 }
 
@@ -193,46 +195,44 @@ impl TrialSpec {
         let loaded = self.load(host)?;
         let host = &loaded.host;
         let folder = Utf8Path::new(&self.folder);
-        let sandbox = Sandbox::open(&loaded.execution, host, folder).await;
-        let sandbox = sandbox.map_err(SuiteError::Sandbox)?;
-        let models = self.models(&loaded)?;
-        let judges = match &models {
-            Some(models) => Some(models.for_judges()),
-            None => judges(std::slice::from_ref(&loaded.plan), &host.env)
-                .map_err(SuiteError::Gateway)?,
+        let spec = ResourceSpec {
+            execution: &loaded.execution,
+            host,
+            folder,
+            cache: self.cache.as_str().into(),
+            bases: self.bases(&loaded.plan),
+            cancel,
         };
-        let events = EventWriter::start().map_err(|source| {
-            SuiteError::Store(StoreError {
-                path: folder.to_owned(),
-                source,
-            })
-        })?;
-        let log = events.trial(folder);
+        let models = self.models(&loaded)?;
+        let resources = Resources::open(spec, |host| {
+            let task = std::iter::once(loaded.plan.task.as_ref());
+            Ok(Gateways::shared(models, task, &host.env)?)
+        });
+        let resources = resources.await?;
+        let log = resources.event_log(folder);
         let listener = |event: &RunEvent<'_>| {
             log.take(event);
             listener(event);
         };
-        let context = trial::Context {
-            host,
-            sandbox: &sandbox,
-            models: models.as_ref(),
-            pass_through: &loaded.execution.pass_through,
-            judges: judges.as_ref(),
-            cache: Utf8Path::new(&self.cache),
-            bases: &self.bases(&loaded.plan),
+        let seat = resources.seat().await;
+        let scope = TrialScope {
+            plan: &loaded.plan,
             run_id: &self.run_id,
             folder,
             listener: &listener,
             cancel,
-            cause: &trial::Cause::default(),
+            cause: &Cause::default(),
         };
+        let context = resources.context(seat.sandbox(), &scope);
         let attempt = Attempt {
-            claims: &Claims::at(self.claims.as_str()),
+            leases: &Leases::at(self.claims.as_str()),
             who,
             until: self.time_limit_s.map(|limit| began + usable(limit)),
         };
         let attempted = attempt.run(&loaded.plan, &context).await;
-        sandbox.close().await;
+        drop(seat);
+        drop(log);
+        resources.close().await;
         Ok(attempted?)
     }
 
@@ -255,7 +255,7 @@ impl TrialSpec {
         let models = match &self.gateway {
             Some(GatewaySpec::Head { file }) => {
                 let file = Utf8Path::new(file);
-                let head = HeadGateway::read(file).map_err(|reason| SpecError::Missing {
+                let head = CoordinatorGateway::read(file).map_err(|reason| SpecError::Missing {
                     path: file.to_owned(),
                     reason,
                 })?;
@@ -270,7 +270,7 @@ impl TrialSpec {
             }
             None => Models::at(&settings, env, Place::default()),
         };
-        Ok(Some(models.map_err(SuiteError::Gateway)?))
+        Ok(Some(models.map_err(RunError::Gateway)?))
     }
 
     /// Resolve it as the run was resolved.
@@ -291,7 +291,7 @@ impl TrialSpec {
         let mut env = host.env.clone();
         if let Some(GatewaySpec::Head { .. }) = &self.gateway {
             // The real keys stayed on the head. What a suite makes of them is replaced in any case.
-            models::stand_in_for_keys(&mut env);
+            model_access::stand_in_for_keys(&mut env);
         }
         let suite = load_kept_suite(file, kept, &env, &settings);
         let mut suite = suite.map_err(SpecError::Config)?;
@@ -305,7 +305,7 @@ impl TrialSpec {
             cwd: cwd.to_owned(),
             ..host.with_env(suite.env.clone(), &suite.secret_names)
         };
-        let plan = SuitePlan::make(&suite, &host, 0).map_err(SpecError::Config)?;
+        let plan = RunPlan::make(&suite, &host, 0).map_err(SpecError::Config)?;
         let plan = plan.trials.into_iter().next();
         let plan = plan.expect("one agent on one task is one trial");
         if plan.task.config_hash != self.config_hash {

@@ -26,12 +26,12 @@ pub use self::{
     judged::{ChangedFile, Entry},
 };
 use crate::{
+    config::History,
+    fs::dir,
     git::{Git, GitError},
     host::Host,
-    platform,
+    platform, record,
     source::{Source, SourceError},
-    task::History,
-    tree,
 };
 
 /// Who our commits are by: fixed, so that the same tree gives the same commit.
@@ -151,7 +151,10 @@ impl Workspace {
             }
             (None, source) => {
                 if let Source::Folder { path: folder } = source {
-                    tree::copy(folder, path)?;
+                    // Runs may be stored in the folder itself.
+                    let runs = folder.join(record::PROJECT_DIR);
+                    let keep = |path: &std::path::Path| path != runs.as_std_path();
+                    dir::copy_where(folder.as_std_path(), path.as_std_path(), &keep)?;
                 }
                 git.run(["add", "--all", "--force"]).await?;
                 let tree = git.line(["write-tree"]).await?;
@@ -186,10 +189,10 @@ impl Workspace {
         let own = self.path.join(".git");
         let ours = self.git.dir().join(attributes::FILE);
         let keep = |path: &std::path::Path| path != ours.as_std_path();
-        tree::copy_where(self.git.dir().as_std_path(), own.as_std_path(), &keep)?;
+        dir::copy_where(self.git.dir().as_std_path(), own.as_std_path(), &keep)?;
         if let Some(packed) = &self.base.packed {
             fs::remove_file(own.join(ALTERNATES))?;
-            tree::lay_over(
+            dir::lay_over(
                 packed.dir.join("objects").as_std_path(),
                 own.join("objects").as_std_path(),
             )?;
@@ -381,7 +384,7 @@ impl Workspace {
             .run(["read-tree", "--reset", &self.base_commit])
             .await?;
         self.git.run(["prune", "--expire=now"]).await?;
-        tree::remove(self.path.join(".git"))?;
+        dir::remove(self.path.join(".git"))?;
         self.give_repository()?;
         self.fix_attributes().await?;
         self.seal();

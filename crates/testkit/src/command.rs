@@ -92,7 +92,7 @@ impl Program {
 
     /// Talks to this model: sets the variables that make Claude Code use it and nothing else.
     #[must_use]
-    pub fn model(self, model: &proctor_gateway::ScriptedModel) -> Self {
+    pub fn model(self, model: &proctor_scripted_model::ScriptedModel) -> Self {
         self.env("ANTHROPIC_BASE_URL", model.url())
             .env("ANTHROPIC_API_KEY", "sk-ant-fake")
     }

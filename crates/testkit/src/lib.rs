@@ -12,6 +12,7 @@ mod artifacts;
 mod command;
 mod context;
 pub mod fake;
+pub mod layers;
 mod leftovers;
 pub mod llm;
 mod platform;

@@ -1,6 +1,6 @@
 //! Scripts for the scripted model that tests of Claude Code want again and again.
 
-use proctor_gateway::{Answer, Script, Usage};
+use proctor_scripted_model::{Answer, Script, Usage};
 use serde_json::json;
 
 /// What each message of these scripts costs, so that sums are easy to check.

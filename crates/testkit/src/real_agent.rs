@@ -1,5 +1,5 @@
-//! Puts real agent CLIs other than Claude Code on the path of a context. `scripts/test` installs
-//! them; what they would otherwise fetch or unpack for each test is there once for all.
+//! Puts real agent CLIs other than Claude Code on the path of a context. `scripts/test all`
+//! installs them; what they would otherwise fetch or unpack for each test is there once for all.
 
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -75,14 +75,14 @@ exec '{program}' "$@"
 pub(crate) fn missing(program: &str) {
     assert!(
         std::env::var_os("CI").is_none(),
-        "{program} is missing: set {CLIS} to a directory and run scripts/test, which installs it there"
+        "{program} is missing: set {CLIS} to a directory and run `scripts/test all`, which installs it there"
     );
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("test");
     // Not a reason to fail: the line is only for those who look.
     let _ = writeln!(
         std::io::stderr(),
-        "SKIPPED {test}: no {program} ({CLIS}; scripts/test installs it)"
+        "SKIPPED {test}: no {program} ({CLIS}; `scripts/test all` installs it)"
     );
 }
 

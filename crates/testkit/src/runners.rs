@@ -36,7 +36,7 @@ pub fn program(name: &str) -> Option<Utf8PathBuf> {
 fn skip(reason: &str) {
     assert!(
         std::env::var_os("CI").is_none(),
-        "{reason}: scripts/test installs it"
+        "{reason}: `scripts/test all` installs it"
     );
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("test");

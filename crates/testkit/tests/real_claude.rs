@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use proctor_gateway::{
-    Answer, CassetteSpec, Gateway, GatewayConfig, KeySpec, OnMiss, Pace, Provider, RequestKind,
-    Script, ScriptedModel, Upstream, VirtualKey,
+    Gateway, GatewayConfig, KeySpec, OnMiss, Pace, Provider, RecordingSpec, Upstream, VirtualKey,
 };
+use proctor_scripted_model::{Answer, RequestKind, Script, ScriptedModel};
 use proctor_testkit::{Output, RealCli, TestContext, llm};
 use serde_json::Value;
 
@@ -176,10 +176,9 @@ fn a_session_through_the_gateway_is_metered_exactly_and_replays_without_a_model(
             ..GatewayConfig::default()
         };
         let recording = Gateway::start(config).unwrap();
-        let cassette = Some(CassetteSpec::Record(tape.clone()));
         let key = recording
             .mint(KeySpec {
-                cassette,
+                recording: Some(RecordingSpec::Record(tape.clone())),
                 ..KeySpec::default()
             })
             .unwrap();
@@ -202,19 +201,19 @@ fn a_session_through_the_gateway_is_metered_exactly_and_replays_without_a_model(
 
         std::fs::remove_file(&written).unwrap();
         let replaying = Gateway::start(GatewayConfig::default()).unwrap();
-        let cassette = Some(CassetteSpec::Replay {
+        let recording = Some(RecordingSpec::Replay {
             path: tape,
             on_miss: OnMiss::Refuse,
             pace: Pace::AtOnce,
         });
         let key = replaying
             .mint(KeySpec {
-                cassette,
+                recording,
                 ..KeySpec::default()
             })
             .unwrap();
         let replayed = ask_through(ctx, claude, &replaying, &key);
-        let report = replaying.cassette_report(&key).unwrap();
+        let report = replaying.recording_report(&key).unwrap();
         assert!(report.misses.is_empty(), "{report:#?}");
         replayed.assert_code(0);
         assert_eq!(result_event(&replayed)["result"], "written");

@@ -6,7 +6,7 @@ use proctor_harness::{
     clean::{self, CleanError, Extent, Mode, Removed},
     cluster::{self, QueueCount},
     host::Host,
-    runs,
+    record::list,
 };
 
 use crate::{
@@ -76,7 +76,7 @@ fn wanted(args: &CleanArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
             return Ok(Vec::new());
         }
         let places = super::places(host)?;
-        places.iter().flat_map(|place| runs::find(place)).collect()
+        places.iter().flat_map(|place| list::find(place)).collect()
     } else {
         let named = args.runs.iter().map(|run| super::find_run(run, host));
         named.collect::<Result<_, _>>()?
@@ -84,7 +84,7 @@ fn wanted(args: &CleanArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let now = Timestamp::now();
     let is_old = |run: &Utf8PathBuf| match args.older_than {
         None => true,
-        Some(age) => runs::started_at(run.file_name().unwrap_or_default())
+        Some(age) => list::started_at(run.file_name().unwrap_or_default())
             .is_some_and(|at| now.duration_since(at).unsigned_abs() >= age && at < now),
     };
     Ok(runs.into_iter().filter(is_old).collect())

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
+    cluster::OnEnd,
     config::{Execution, Settings},
     control::Control,
-    event::RunEvent,
     host::Host,
-    plan::TrialPlan,
-    runner::{Run, Workspaces},
+    plan::{RunPlan, TrialPlan},
+    record::run_event::RunEvent,
+    run::{Runner, Workspaces},
     task::{Files, Task, existing},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::run::{DEFAULT_WORKSPACE_DIR, until_done};
+use super::run::until_done;
 use crate::{
     args::EvalArgs,
     error::{CliError, Exit},
@@ -28,35 +29,34 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
     let directory = args.dir.as_ref().map(|dir| host.cwd.join(dir));
     let task = existing::load(&args.config, directory.as_deref(), &host.env, &settings);
     let task = Arc::new(task.map_err(config)?);
-    let workspace_dir = place(&task, &host, &settings)?;
+    let results_dir = place(&task, &host, &settings)?;
     let plan = TrialPlan::of_existing(&task).map_err(config)?;
-    let control = Control::default();
-    let run = Run {
-        control: &control,
-        plans: &[plan],
-        workspace_dir,
-        workspaces: Workspaces::Delete,
+    let runner = Runner {
+        plan: &RunPlan::of_cases(vec![plan], 1, None)?,
         host: &host,
+        results_dir: &results_dir,
         execution: &Execution::default(),
+        workspaces: Workspaces::Delete,
+        parallel: 1,
+        retries: 0,
+        control: &Control::default(),
+        on_end: &OnEnd::default(),
     };
     let cancel = CancellationToken::new();
     let progress = ui::Progress::new(args.progress, &host);
-    let listener = |event: &RunEvent<'_>| progress.show(event);
-    let summary = until_done(run.run(&listener, &cancel), &progress, &cancel)?;
+    let listener = |_, event: &RunEvent<'_>| progress.show(event);
+    let summary = until_done(runner.run(&listener, &cancel), &progress, &cancel)?;
     if args.json {
         ui::print_json(&summary)?;
     } else {
-        ui::report(&progress, &summary)?;
+        ui::report(&summary)?;
     }
     Ok(summary.status.into())
 }
 
 /// Where the results go: where runs go, unless that is in the directory that is judged.
 fn place(task: &Task, host: &Host, settings: &Settings) -> Result<Utf8PathBuf, CliError> {
-    let usual = settings
-        .workspace_dir
-        .clone()
-        .unwrap_or_else(|| host.cwd.join(DEFAULT_WORKSPACE_DIR));
+    let usual = super::runs_dir(host, settings);
     let Files::Existing { directory, .. } = &task.files else {
         return Ok(usual);
     };

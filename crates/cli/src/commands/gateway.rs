@@ -11,10 +11,13 @@ use fs_err as fs;
 
 use proctor_gateway::Setting;
 use proctor_harness::{
-    alone::{self, AloneGateway},
     config::{GatewaySettings, Gateways, add_env_file, load_gateways},
+    fs::is_safe_name,
     host::Host,
-    models::{GatewayRecord, providers},
+    model_access::{
+        GatewayRecord, providers,
+        standalone::{self, StandaloneGateway},
+    },
 };
 use serde_json::json;
 
@@ -34,7 +37,7 @@ pub fn gateway(args: &GatewayArgs) -> Result<Exit, CliError> {
         add_env_file(&mut host.env, &file).map_err(|error| CliError::Config(vec![error]))?;
     }
     let gateways = gateways(args, &host)?;
-    if !alone::has_answers(&gateways.common, &host.env) {
+    if !standalone::has_answers(&gateways.common, &host.env) {
         return Err(CliError::NobodyToAsk);
     }
     let log = args.log.as_ref().map(|file| host.cwd.join(file));
@@ -44,7 +47,7 @@ pub fn gateway(args: &GatewayArgs) -> Result<Exit, CliError> {
     runtime.block_on(async {
         // Before anything is shown: whoever reads it may send a signal at once.
         let mut signals = StopSignals::listen()?;
-        let running = AloneGateway::start(&gateways, &host.env, args.listen, log.as_deref())?;
+        let running = StandaloneGateway::start(&gateways, &host.env, args.listen, log.as_deref())?;
         let keys_file = args.keys_file.as_ref().map(|file| host.cwd.join(file));
         let keys_file = keys_file.map(|file| KeysFile::write(file, &running));
         let _keys_file = keys_file.transpose()?;
@@ -78,22 +81,17 @@ fn gateways(args: &GatewayArgs, host: &Host) -> Result<Gateways, CliError> {
     gateways.keys.extend(more);
     let mut seen = BTreeSet::new();
     for (name, settings) in &mut gateways.keys {
-        if !is_name(name) || !seen.insert(name.clone()) {
+        // Names become files.
+        if !is_safe_name(name) || !seen.insert(name.clone()) {
             return Err(CliError::KeyName { name: name.clone() });
         }
-        settings.tapes.clone_from(&gateways.common.tapes);
+        settings.recordings.clone_from(&gateways.common.recordings);
         apply_rules(&args.rules, settings);
     }
     if let Some(retries) = args.rules.retries {
         gateways.common.retries = retries;
     }
     Ok(gateways)
-}
-
-/// Names become files.
-fn is_name(name: &str) -> bool {
-    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_good)
 }
 
 fn apply_rules(rules: &RuleArgs, settings: &mut GatewaySettings) {
@@ -117,7 +115,7 @@ fn apply_rules(rules: &RuleArgs, settings: &mut GatewaySettings) {
 struct KeysFile(Utf8PathBuf);
 
 impl KeysFile {
-    fn write(path: Utf8PathBuf, running: &AloneGateway) -> std::io::Result<KeysFile> {
+    fn write(path: Utf8PathBuf, running: &StandaloneGateway) -> std::io::Result<KeysFile> {
         let mut file = private_file(&path)?;
         let keys: BTreeMap<_, _> = running.keys().collect();
         writeln!(file, "{}", json!({"url": running.url(), "keys": keys}))?;
@@ -133,7 +131,7 @@ impl Drop for KeysFile {
 
 fn greet(
     args: &GatewayArgs,
-    running: &AloneGateway,
+    running: &StandaloneGateway,
     env: &BTreeMap<String, String>,
 ) -> std::io::Result<()> {
     let url = running.url();
@@ -195,22 +193,4 @@ fn sum_up(args: &GatewayArgs, records: &[(String, GatewayRecord)]) -> std::io::R
         text.push_str(&ui::replay_report(name, record.replay.as_ref()));
     }
     ui::print(&text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_name;
-
-    #[test]
-    fn a_keys_name_is_no_path() {
-        for (name, expect) in [
-            ("ci", true),
-            ("a.b-c_1", true),
-            ("", false),
-            ("../x", false),
-            ("a/b", false),
-        ] {
-            assert_eq!(is_name(name), expect, "{name}");
-        }
-    }
 }

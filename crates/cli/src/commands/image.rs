@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proctor_harness::{
     config::{Execution, SandboxKind},
     host::Host,
+    run::RunError,
     sandbox::{
         Sandbox,
         docker::{self, BuildSpec, SHIPPED},
     },
-    suite::SuiteError,
 };
 
 use crate::{
@@ -69,7 +69,7 @@ async fn build_as(
         sandbox: SandboxKind::Docker,
         ..Execution::default()
     };
-    let failed = |error| CliError::Suite(SuiteError::Sandbox(error));
+    let failed = |error| CliError::Run(RunError::Sandbox(error));
     let sandbox = Sandbox::open(&execution, host, &host.cwd).await;
     let sandbox = sandbox.map_err(failed)?;
     let Sandbox::Docker(docker) = &sandbox else {

@@ -8,7 +8,7 @@ use proctor_harness::{
     config::{AgentType, Node, ResolvedSuite, SuiteAgent, load_suite},
     evaluate::EVALUATORS,
     host::Host,
-    runs::{self, RunListing},
+    record::list::{self, RunListing},
     task::Task,
 };
 use serde_json::{Value, json};
@@ -155,7 +155,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         }
         None => super::places(&host)?,
     };
-    let mut found: Vec<RunListing> = places.iter().flat_map(|place| runs::list(place)).collect();
+    let mut found: Vec<RunListing> = places.iter().flat_map(|place| list::list(place)).collect();
     found.sort_by_key(|run| std::cmp::Reverse(run.started_at));
     if as_json {
         ui::print_json(&found)?;

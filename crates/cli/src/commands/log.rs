@@ -5,7 +5,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use proctor_harness::{
     agents::{self, ADAPTERS},
     export::{self, Exchange},
-    log::{self, Contender, Format, Recording},
+    transcript::{self, Contender, Format, Recording},
     trial::VERSION,
 };
 
@@ -49,7 +49,7 @@ pub fn normalize(args: &NormalizeArgs) -> Result<Exit, CliError> {
         },
         ..Recording::default()
     };
-    log::normalize(
+    transcript::normalize(
         session,
         BufReader::with_capacity(BUFFER_BYTES, input),
         io::stdout().lock(),

@@ -14,6 +14,7 @@ pub mod list;
 pub mod log;
 mod models;
 pub mod new;
+mod planning;
 pub mod prices;
 pub mod replay;
 pub mod report;
@@ -22,7 +23,6 @@ pub mod run;
 pub mod schema;
 pub mod sdk_server;
 pub mod status;
-mod suite;
 pub mod task;
 pub mod trial;
 pub mod validate;
@@ -35,42 +35,35 @@ use proctor_harness::{
     config::{ResolvedSuite, Settings, results_dir_of},
     foreign,
     host::Host,
-    plan::TrialPlan,
-    runs, store,
+    plan::{CaseOptions, TrialPlan},
+    record,
     task::{Task, find, harbor},
 };
 
-use crate::{args::ModelArgs, error::CliError, host, ui};
+use crate::{error::CliError, host};
 
 /// The test cases that were named, loaded; all that is wrong with any of them is told at once.
 fn load<'a>(
     paths: impl IntoIterator<Item = &'a Utf8PathBuf>,
     host: &Host,
     settings: &Settings,
-    models: &ModelArgs,
+    options: &CaseOptions,
 ) -> Result<Vec<TrialPlan>, CliError> {
-    let overrides = models::overrides(models, host)?;
     let mut plans = Vec::new();
     let mut errors = Vec::new();
     for path in paths {
         for file in files(path, host)? {
-            let settled = TrialPlan::load(&file, host, settings).and_then(|mut plan| {
-                plan.settle_gateway(&overrides, settings)?;
-                Ok(plan)
-            });
-            match settled {
-                Ok(plan) => plans.push(plan),
+            match TrialPlan::load(&file, host, settings, options) {
+                Ok(loaded) => plans.extend(loaded),
                 Err(error) => errors.push(error),
             }
         }
     }
-    if !errors.is_empty() {
-        return Err(CliError::Config(errors));
+    if errors.is_empty() {
+        Ok(plans)
+    } else {
+        Err(CliError::Config(errors))
     }
-    for plan in &plans {
-        models::check_prices(models, plan.gateway.as_ref())?;
-    }
-    Ok(plans)
 }
 
 /// A file is itself; a folder is the test cases in it.
@@ -129,11 +122,24 @@ fn default_suite(host: &Host) -> Option<Utf8PathBuf> {
     found.map(Utf8PathBuf::from)
 }
 
-/// Show what of a suite is accepted and has no effect, or less than it says.
-fn show_notes(suite: &ResolvedSuite) {
-    for note in &suite.notes {
-        ui::note(&format!("note: {}: {note}", suite.source.path()));
-    }
+/// Remarks about settings of a suite that have no effect, or less than they say.
+fn notes(suite: &ResolvedSuite) -> Vec<String> {
+    let path = suite.source.path();
+    let notes = suite.notes.iter();
+    notes.map(|note| format!("note: {path}: {note}")).collect()
+}
+
+/// The folder that runs are stored in: `.proctor` of the project, unless the settings name another.
+fn runs_dir(host: &Host, settings: &Settings) -> Utf8PathBuf {
+    let own = settings.workspace_dir.clone();
+    own.unwrap_or_else(|| project_dir(&host.cwd).join(record::PROJECT_DIR))
+}
+
+/// The folder of the project: the nearest one that holds `.proctor` or `.git`, else the working directory.
+fn project_dir(cwd: &Utf8Path) -> &Utf8Path {
+    let marks = [record::PROJECT_DIR, ".git"];
+    let is_project = |folder: &&Utf8Path| marks.iter().any(|mark| folder.join(mark).exists());
+    cwd.ancestors().find(is_project).unwrap_or(cwd)
 }
 
 /// The folders of results that are meant: that of the suite, and the usual ones.
@@ -153,11 +159,11 @@ fn results_places(host: &Host, suite: Option<&Utf8Path>) -> Result<Vec<Utf8PathB
 
 /// The runs in these places, ours and those that Thunderdome wrote; the oldest first.
 fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
-    let in_place = |place: &Utf8PathBuf| [runs::find(place), foreign::runs(place)].concat();
+    let in_place = |place: &Utf8PathBuf| [record::list::find(place), foreign::runs(place)].concat();
     let mut found: Vec<Utf8PathBuf> = places.iter().flat_map(in_place).collect();
     let started = |run: &Utf8PathBuf| {
         let name = run.file_name().unwrap_or_default();
-        runs::started_at(name).or_else(|| foreign::started_at(name))
+        record::list::started_at(name).or_else(|| foreign::started_at(name))
     };
     found.sort_by_cached_key(|run| (started(run), run.clone()));
     found.dedup();
@@ -166,10 +172,14 @@ fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
 
 /// The folders in which runs are looked for when none is named.
 fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
-    let workspaces = settings(host)?
-        .workspace_dir
-        .unwrap_or_else(|| host.cwd.join(run::DEFAULT_WORKSPACE_DIR));
-    Ok(vec![host.cwd.join("results"), workspaces])
+    let mut places = vec![
+        runs_dir(host, &settings(host)?),
+        // Earlier versions stored runs here.
+        host.cwd.join("results"),
+        host.cwd.join(record::PROJECT_DIR),
+    ];
+    places.dedup();
+    Ok(places)
 }
 
 /// The runs that were named; the newest one when none was.
@@ -184,9 +194,18 @@ fn named_runs(
     }
     let latest = places
         .iter()
-        .find_map(|place| store::run_folder(&place.join("latest")).ok());
+        .find_map(|place| record::run_folder(&place.join("latest")).ok());
     let newest = latest.or_else(|| all_runs(&places).pop());
     newest.map(|run| vec![run]).ok_or_else(|| CliError::NoRun {
+        run: "latest".into(),
+    })
+}
+
+/// The run that was named, else the newest.
+fn one_run(named: Option<&Utf8Path>, host: &Host) -> Result<Utf8PathBuf, CliError> {
+    let named = named.map(Utf8Path::to_owned);
+    let mut runs = named_runs(named.as_slice(), None, host)?;
+    runs.pop().ok_or_else(|| CliError::NoRun {
         run: "latest".into(),
     })
 }
@@ -198,7 +217,7 @@ fn find_run(named: &Utf8Path, host: &Host) -> Result<Utf8PathBuf, CliError> {
 
 /// The run of this folder or link, or of this id in these places.
 fn run_in(named: &Utf8Path, places: &[Utf8PathBuf], host: &Host) -> Result<Utf8PathBuf, CliError> {
-    if let Ok(folder) = store::run_folder(&host.cwd.join(named)) {
+    if let Ok(folder) = record::run_folder(&host.cwd.join(named)) {
         return Ok(folder);
     }
     let is_meant = |run: &Utf8PathBuf| {

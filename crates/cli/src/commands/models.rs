@@ -3,7 +3,9 @@
 
 use proctor_gateway::OnMiss;
 use proctor_harness::{
-    config::{GatewayOverrides, GatewaySettings, TapeMode, Tapes, read_prices, read_script},
+    config::{
+        GatewayOverrides, GatewaySettings, RecordingMode, Recordings, read_prices, read_script,
+    },
     host::Host,
 };
 
@@ -20,7 +22,7 @@ pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliE
     let prices = prices.map(|file| read_prices(&host.cwd.join(file)));
     Ok(GatewayOverrides {
         script: script.transpose().map_err(CliError::ModelScript)?,
-        tapes: tapes(args, host),
+        recordings: recordings(args, host),
         run_budget_usd: args.max_cost.map(|nanos| nanos as f64 / 1e9),
         prices: prices
             .transpose()
@@ -29,17 +31,17 @@ pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliE
     })
 }
 
-fn tapes(args: &ModelArgs, host: &Host) -> Option<Tapes> {
+fn recordings(args: &ModelArgs, host: &Host) -> Option<Recordings> {
     let on_miss = match args.on_miss {
         None | Some(MissArg::Strict) => OnMiss::Refuse,
         Some(MissArg::FallThrough) => OnMiss::PassOn,
     };
     let recorded = args.record_models.as_ref();
-    let recorded = recorded.map(|folder| (TapeMode::Record, folder));
+    let recorded = recorded.map(|folder| (RecordingMode::Record, folder));
     let replayed = args.replay_models.as_ref();
-    let replayed = replayed.map(|folder| (TapeMode::Replay(on_miss), folder));
+    let replayed = replayed.map(|folder| (RecordingMode::Replay(on_miss), folder));
     let (mode, folder) = recorded.or(replayed)?;
-    Some(Tapes {
+    Some(Recordings {
         mode,
         folder: host.cwd.join(folder),
     })

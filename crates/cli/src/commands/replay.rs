@@ -9,7 +9,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_harness::store::{EVENTS_FILE, Event, Tail};
+use proctor_harness::record::{EVENTS_FILE, Event, Tail};
 use tokio::sync::Notify;
 
 use crate::{

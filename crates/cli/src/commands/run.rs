@@ -1,28 +1,30 @@
-//! `proctor run`.
+//! `proctor run`: plans what the paths name, runs it and reports it.
 
 use std::sync::Arc;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{Execution, Settings, is_suite},
+    config::{Executor, is_suite},
     control::Control,
-    event::RunEvent,
     host::Host,
-    runner::{Run, RunSummary, Workspaces},
+    plan::RunPlan,
+    record::run_event::RunEvent,
+    run::{RunSummary, Runner, Workspaces},
     task::find,
 };
 use tokio_util::sync::CancellationToken;
 
+use super::{
+    interrupt::Interrupts,
+    planning::{self, PlannedRun},
+};
 use crate::{
-    args::{Progress, RunArgs, SuiteArgs},
+    args::{Progress, RunArgs},
     error::{CliError, Exit},
     host,
     platform::{StopSignals, can_draw},
     ui,
 };
-
-/// Where runs go when nobody says where.
-pub(super) const DEFAULT_WORKSPACE_DIR: &str = ".proctor";
 
 pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
@@ -36,57 +38,131 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
             "note: --cleanup-aggressive has no effect: containers and networks are removed after each trial, and images are kept",
         );
     }
-    match paths.as_slice() {
-        [path] if is_suite(&host.cwd.join(path)) => super::suite::run(path, args, &host, &settings),
-        [path] if find::is_dataset(&host.cwd.join(path)) => {
-            super::suite::run_folder(path, args, &host, &settings)
+    let suite = paths.iter().find(|path| is_suite(&host.cwd.join(path)));
+    let is_dataset = |path: &&Utf8PathBuf| find::is_dataset(&host.cwd.join(path));
+    let planned = match suite {
+        Some(path) if paths.len() == 1 => planning::suite(path, args, &host, &settings)?,
+        Some(suite) => {
+            return Err(CliError::SuiteAmongOthers {
+                suite: suite.clone(),
+            });
         }
-        _ if args.suite != SuiteArgs::default() => {
-            // A file that cannot be read says so first: it may have been meant for a suite.
-            super::load(&paths, &host, &settings, &args.models)?;
-            Err(CliError::NotASuite)
+        None if paths.iter().all(|path| is_dataset(&path)) => {
+            planning::folders(&paths, args, &host, &settings)?
         }
-        _ => run_cases(&paths, args, &host, &settings),
+        None => planning::cases(&paths, args, &host, &settings)?,
+    };
+    if args.options.dry_run {
+        return dry_run(&planned.plan);
     }
+    planned.show_notes();
+    let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
+    let workspaces = if keeps {
+        Workspaces::Keep
+    } else {
+        Workspaces::Delete
+    };
+    execute(&planned, workspaces, args)
 }
 
-fn run_cases(
-    paths: &[Utf8PathBuf],
-    args: &RunArgs,
-    host: &Host,
-    settings: &Settings,
-) -> Result<Exit, CliError> {
-    let plans = super::load(paths, host, settings, &args.models)?;
-    let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
+fn execute(planned: &PlannedRun, workspaces: Workspaces, args: &RunArgs) -> Result<Exit, CliError> {
+    let options = &args.options;
+    let plan = &planned.plan;
     let control = Arc::new(Control::default());
-    let run = Run {
+    let is_cluster = matches!(planned.execution.executor, Executor::Slurm(_));
+    let interrupts = Interrupts::of(options.on_interrupt, &planned.execution)?;
+    let runner = Runner {
+        plan,
+        host: &planned.host,
+        results_dir: &planned.results_dir,
+        execution: &planned.execution,
+        workspaces,
+        parallel: planned.parallel,
+        retries: options.retry_infra,
         control: &control,
-        plans: &plans,
-        workspace_dir: settings
-            .workspace_dir
-            .clone()
-            .unwrap_or_else(|| host.cwd.join(DEFAULT_WORKSPACE_DIR)),
-        workspaces: if keeps {
-            Workspaces::Keep
-        } else {
-            Workspaces::Delete
-        },
-        host,
-        execution: &Execution::default(),
+        on_end: &interrupts.on_end,
     };
     let cancel = CancellationToken::new();
-    let progress = progress(args, host, plans.len(), &control, &cancel)?;
-    let listener = |event: &RunEvent<'_>| progress.show(event);
-    let summary = until_done(run.run(&listener, &cancel), &progress, &cancel)?;
-    if args.json {
-        ui::print_json(&summary)?;
-    } else {
-        ui::report(&progress, &summary)?;
-    }
-    Ok(exit(&summary))
+    // The coordinator of a cluster sees trials begin and end: lines show that as well as a view.
+    let shown = if is_cluster { 1 } else { plan.trials.len() };
+    let progress = progress(args, &planned.host, shown, &control, &cancel)?;
+    let stopping = async || interrupts.stopping(&progress).await;
+    let is_single = plan.trials.len() == 1 && planned.is_cases();
+    let listener = |trial: usize, event: &RunEvent<'_>| {
+        if is_single {
+            progress.show(event);
+        } else {
+            progress.show_trial(trial, event);
+        }
+    };
+    let summary = match &options.resume {
+        None => {
+            let running = runner.run(&listener, &cancel);
+            until_stopped(running, &progress, &cancel, stopping)?
+        }
+        Some(run) => {
+            let run = resumed(run, planned);
+            let running = runner.resume(&run, &listener, &cancel);
+            until_stopped(running, &progress, &cancel, stopping)?
+        }
+    };
+    print_result(&summary, planned, args)
 }
 
-/// What a run comes to, with trials told that were given something bad.
+/// Print the summary of a run: each trial of test cases, or a table.
+fn print_result(
+    summary: &RunSummary,
+    planned: &PlannedRun,
+    args: &RunArgs,
+) -> Result<Exit, CliError> {
+    if args.json {
+        ui::print_json(summary)?;
+    } else if planned.is_cases() && planned.plan.trials.iter().all(|plan| plan.number == 1) {
+        ui::report(summary)?;
+    } else {
+        ui::suite_report(summary)?;
+    }
+    if summary.detached {
+        let hint =
+            "`proctor status` shows their progress, `proctor run SUITE --resume` continues the run";
+        ui::note(&format!("detached: its jobs keep running; {hint}"));
+    }
+    for lost in &summary.lost_engines {
+        ui::note(&format!(
+            "warning: {}: {}; its trials ran on other engines",
+            lost.address, lost.reason
+        ));
+    }
+    Ok(exit(summary))
+}
+
+/// The run to resume: `latest`, an id, or a folder.
+fn resumed(run: &Utf8Path, planned: &PlannedRun) -> Utf8PathBuf {
+    let results_dir = &planned.results_dir;
+    if run == "latest" {
+        return results_dir.join(run);
+    }
+    let by_id = [results_dir.join("runs").join(run), results_dir.join(run)];
+    let by_id = by_id.into_iter().find(|folder| folder.is_dir());
+    by_id.unwrap_or_else(|| planned.host.cwd.join(run))
+}
+
+fn dry_run(plan: &RunPlan) -> Result<Exit, CliError> {
+    for trial in &plan.trials {
+        ui::print(&format!(
+            "{} on {}, trial {}\n",
+            trial.name, trial.task.name, trial.number
+        ))?;
+    }
+    let count = plan.trials.len();
+    ui::print(&format!(
+        "{count} trials, seed {}; nothing was run\n",
+        plan.seed
+    ))?;
+    Ok(Exit::Success)
+}
+
+/// The exit code of a run. Trials whose input is not valid are reported first.
 pub(super) fn exit(summary: &RunSummary) -> Exit {
     for failed in &summary.failed_starts {
         ui::error(&CliError::FailedStart(failed.clone()));
@@ -98,7 +174,7 @@ pub(super) fn exit(summary: &RunSummary) -> Exit {
     }
 }
 
-/// How a run is shown: in the view where somebody looks and there is more than one trial.
+/// How a run is shown: in the live view, on a terminal with more than one trial.
 pub(super) fn progress(
     args: &RunArgs,
     host: &Host,
@@ -125,7 +201,7 @@ pub(super) fn progress(
     Ok(progress)
 }
 
-/// See a run through: show progress, and stop it when a signal asks for that.
+/// Wait for a run: show progress, and stop it at a signal.
 pub(super) fn until_done<T, E: Into<CliError>>(
     running: impl Future<Output = Result<T, E>>,
     progress: &ui::Progress,
@@ -134,7 +210,7 @@ pub(super) fn until_done<T, E: Into<CliError>>(
     until_stopped(running, progress, cancel, async || progress.interrupted())
 }
 
-/// The same, with what is to be done first when a signal asks to stop.
+/// Wait for a run; `stopping` is done first when a signal stops it.
 pub(super) fn until_stopped<T, E: Into<CliError>>(
     running: impl Future<Output = Result<T, E>>,
     progress: &ui::Progress,

@@ -3,9 +3,9 @@
 use proctor_harness::{
     agents::ADAPTERS,
     config::{schema_for_config, schema_for_eval},
-    log,
+    record::{Record, Results},
     spec::TrialSpec,
-    store::{Record, Results},
+    transcript,
 };
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, CliError> {
     let schema = match args.name {
         SchemaName::Suite => schema_for_config(ADAPTERS),
         SchemaName::Eval => schema_for_eval(),
-        SchemaName::Log => Value::from(log::schema()),
+        SchemaName::Log => Value::from(transcript::schema()),
         SchemaName::Results => Value::from(schemars::schema_for!(Results)),
         SchemaName::Trial => Value::from(schemars::schema_for!(TrialSpec)),
         SchemaName::Record => Value::from(schemars::schema_for!(Record)),

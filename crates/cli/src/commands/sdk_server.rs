@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_harness::{agents::claude_code::SdkServer, outcome::Outcome, store, trial::TrialError};
+use proctor_harness::{agents::claude_code::SdkServer, outcome::Outcome, record, run::RunError};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -48,7 +48,7 @@ async fn serve(args: &SdkServerArgs, task: String) -> Result<Exit, CliError> {
     };
     // Before the CLI is released: the script that started both may end this process then.
     if let Some(sidecar) = &ended.sidecar {
-        store::write_json(&args.metrics_file, sidecar).map_err(TrialError::Store)?;
+        record::write_json(&args.metrics_file, sidecar).map_err(RunError::Store)?;
     }
     for error in &ended.errors {
         ui::note(error);

@@ -2,7 +2,7 @@
 
 use proctor_harness::{
     cluster::{self, QueueCount},
-    suite::{self, RunStatus},
+    run::{RunStatus, status as read_status},
 };
 use serde::Serialize;
 
@@ -26,12 +26,13 @@ struct Standing {
 
 pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
+    let run = super::one_run(args.run.as_deref(), &host)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let queue = runtime.block_on(cluster::queued(&args.run, &host));
-    let status = suite::status(&args.run)?;
-    let silent = cluster::silent(&args.run);
+    let queue = runtime.block_on(cluster::queued(&run, &host));
+    let status = read_status(&run)?;
+    let silent = cluster::silent(&run);
     if args.json {
         ui::print_json(&Standing {
             status,
@@ -41,12 +42,12 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     } else {
         ui::suite_report(&status.summary)?;
         let state = match (status.is_running, status.summary.not_run) {
-            (true, _) => "it is running",
+            (true, _) => "running",
             (false, _) if queue.is_some_and(|queue| queue != QueueCount::default()) => {
-                "its jobs go on without a head; `proctor run SUITE --resume` takes it up again"
+                "its jobs keep running without a coordinator; `proctor run … --resume` continues the run"
             }
-            (false, 0) => "it has come to its end",
-            (false, _) => "it was ended; `proctor run SUITE --resume` runs the rest",
+            (false, 0) => "finished",
+            (false, _) => "stopped before its end; `proctor run … --resume` continues the run",
         };
         if let Some(queue) = queue {
             let (running, pending) = (queue.running, queue.pending);

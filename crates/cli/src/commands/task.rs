@@ -7,7 +7,7 @@ use proctor_harness::{
     check::{TaskCheck, check as prove},
     config::{Settings, is_suite, load_suite},
     host::Host,
-    store::TrialStatus,
+    record::TrialStatus,
     task::{Task, case, find},
 };
 use tokio_util::sync::CancellationToken;

@@ -2,10 +2,12 @@
 
 use camino::Utf8Path;
 use proctor_harness::{
-    attempt::Attempted,
-    claim::{Holder, JobName, Seen},
-    event::RunEvent,
     host::Host,
+    record::{
+        lease::{Holder, JobName, Seen},
+        run_event::RunEvent,
+    },
+    run::attempt::Attempted,
     spec::{SpecError, TrialSpec},
 };
 use tokio_util::sync::CancellationToken;

@@ -8,13 +8,13 @@ use proctor_harness::{
     evaluate::Evaluator,
     foreign,
     host::Host,
-    plan::{SuitePlan, TrialPlan},
-    runs, store,
+    plan::{CaseOptions, RunPlan, TrialPlan},
+    record::{self, list},
     task::{Task, find},
 };
 
 use crate::{
-    args::{ModelArgs, ValidateArgs},
+    args::ValidateArgs,
     error::{CliError, Exit},
     host, ui,
 };
@@ -45,7 +45,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
             ui::print(&validated(&task))?;
         }
     }
-    for plan in super::load(cases, &host, &settings, &ModelArgs::default())? {
+    for plan in super::load(cases, &host, &settings, &CaseOptions::default())? {
         ui::print(&format!("{}: ok\n", plan.task.config_file()))?;
         ask([plan.task.as_ref()])?;
         if args.verbose {
@@ -57,8 +57,8 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
 
 /// Whether a folder holds the results of a run.
 fn is_run(folder: &Utf8Path) -> bool {
-    let folder = store::run_folder(folder).unwrap_or_else(|_| folder.to_owned());
-    runs::is_run(&folder) || foreign::is_run(&folder)
+    let folder = record::run_folder(folder).unwrap_or_else(|_| folder.to_owned());
+    list::is_run(&folder) || foreign::is_run(&folder)
 }
 
 /// Check a suite. Variables are needed by agents that run: here they are notes.
@@ -67,8 +67,10 @@ fn validate_suite(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<(
     GatewayOverrides::default().apply(&mut suite.execution.gateway, settings);
     let unset = suite.take_unset();
     suite.notes.extend(unset);
-    super::show_notes(&suite);
-    let plan = SuitePlan::make(&suite, host, 0).map_err(CliError::Config)?;
+    for note in super::notes(&suite) {
+        ui::note(&note);
+    }
+    let plan = RunPlan::make(&suite, host, 0).map_err(CliError::Config)?;
     ui::print(&format!("{path}: ok, {} trials\n", plan.trials.len()))?;
     ask(plan.trials.iter().map(|trial| trial.task.as_ref()))
 }

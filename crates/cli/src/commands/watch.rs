@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use proctor_harness::{
-    suite,
-    watch::{RunWatch, TrialState},
+    record::follow::{RunWatch, TrialState},
+    run::{self, RunError},
 };
 
 use crate::{
@@ -19,15 +19,15 @@ const LOOK: Duration = Duration::from_millis(250);
 
 pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
-    let run = super::find_run(&args.run, &host)?;
-    let watch = RunWatch::open(&run)?;
+    let run = super::one_run(args.run.as_deref(), &host)?;
+    let watch = RunWatch::open(&run).map_err(RunError::from)?;
     if !args.no_tui && ui::is_possible() {
         in_view(watch)?;
     } else {
         in_lines(watch)?;
     }
     // A run of test cases has no plan, and so no table.
-    if let Ok(status) = suite::status(&run) {
+    if let Ok(status) = run::status(&run) {
         ui::suite_report(&status.summary)?;
     }
     Ok(Exit::Success)

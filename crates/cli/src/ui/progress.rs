@@ -8,10 +8,11 @@ use std::{
 };
 
 use proctor_harness::{
-    event::{Phase, RunEvent, first_line, target},
     host::Host,
-    store::Record,
-    watch::RunWatch,
+    record::{
+        follow::RunWatch,
+        run_event::{Phase, RunEvent, first_line, target},
+    },
 };
 
 use super::{Steering, View};
@@ -20,7 +21,7 @@ use crate::args;
 const TICK: Duration = Duration::from_millis(500);
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// Shows progress, and remembers the records for the report.
+/// Shows progress.
 pub struct Progress {
     style: Style,
     began: Instant,
@@ -45,7 +46,6 @@ struct State {
     phase: Option<Phase>,
     doing: String,
     tokens: Option<(u64, u64)>,
-    records: Vec<Record>,
     /// The trials of a suite that run now.
     trials: BTreeMap<usize, String>,
     /// The view that shows the run instead of lines.
@@ -67,7 +67,6 @@ impl Progress {
             phase: None,
             doing: String::new(),
             tokens: None,
-            records: Vec::new(),
             trials: BTreeMap::new(),
             view: None,
         };
@@ -102,8 +101,8 @@ impl Progress {
         let mut state = self.lock();
         self.open_view(&mut state, event);
         match self.style {
-            _ if state.view.is_some() => state.keep(event),
-            Style::Quiet => state.keep(event),
+            Style::Quiet => {}
+            _ if state.view.is_some() => {}
             Style::Plain => {
                 if let Some(line) = state.take(event) {
                     write(&format!("{line}\n"));
@@ -173,11 +172,6 @@ impl Progress {
         }
     }
 
-    /// The records of the trials that ended.
-    pub fn records(&self) -> Vec<Record> {
-        self.lock().records.clone()
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state
             .lock()
@@ -186,13 +180,6 @@ impl Progress {
 }
 
 impl State {
-    /// Keep what the report needs.
-    fn keep(&mut self, event: &RunEvent<'_>) {
-        if let RunEvent::TrialEnded(record) = event {
-            self.records.push((*record).clone());
-        }
-    }
-
     /// Take an event in; give the line to show for it.
     fn take(&mut self, event: &RunEvent<'_>) -> Option<String> {
         let line = match event {
@@ -234,7 +221,6 @@ impl State {
             RunEvent::Note(note) => (*note).to_owned(),
             RunEvent::Judged(verdict) => format!("{}: {}", verdict.evaluator, verdict.message),
             RunEvent::TrialEnded(_) => {
-                self.keep(event);
                 self.phase = None;
                 return None;
             }

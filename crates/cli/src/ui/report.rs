@@ -3,24 +3,25 @@
 use std::{fmt::Write, io};
 
 use proctor_harness::{
-    evaluate::{Verdict, VerdictStatus},
-    models::ReplayRecord,
-    runner::{RunSummary, TrialSummary},
-    score::Score,
-    store::{Record, TrialStatus},
+    model_access::ReplayRecord,
+    record::{Record, TrialStatus, Verdict, VerdictStatus, score::Score},
+    run::{RunSummary, TrialSummary},
     usage::{Usage, UsageSource, Usd},
 };
-
-use super::Progress;
 
 /// So many differences to a recording are shown for each trial.
 const SHOWN_DIFFERENCES: usize = 5;
 
-/// Print the result of a run.
-pub fn report(progress: &Progress, summary: &RunSummary) -> io::Result<()> {
+/// Print each trial of a run.
+pub fn report(summary: &RunSummary) -> io::Result<()> {
     let mut text = String::new();
-    for (record, trial) in progress.records().iter().zip(&summary.trials) {
-        text.push_str(&one(record, trial.record.as_str()));
+    for trial in &summary.trials {
+        match Record::read(&trial.record) {
+            Ok(record) => text.push_str(&one(&record, trial.record.as_str())),
+            Err(error) => {
+                let _ = writeln!(text, "{}: its record cannot be read: {error}", trial.task);
+            }
+        }
         text.push_str(&replay(&trial.task, trial.replay.as_ref()));
         text.push('\n');
     }

@@ -28,8 +28,9 @@ fn build_spec(rig: &Rig, dockerfile: &str) -> BuildSpec {
 
 async fn remove_image(name: &str) {
     let host = proctor_testkit::docker_host().unwrap();
-    let docker =
-        proctor_process::quick::QuickCommand::new("docker").args(["-H", &host, "rmi", name]);
+    let docker = proctor_process::quick::QuickCommand::new("docker")
+        .envs(std::env::vars_os())
+        .args(["-H", &host, "rmi", name]);
     let limit = std::time::Duration::from_mins(1);
     let done = proctor_process::quick::output(docker, limit).await.unwrap();
     assert!(done.success(), "{done:?}");

@@ -117,7 +117,9 @@ async fn a_volume_of_a_dead_run_is_swept_too() {
     let label = format!("{RUN_LABEL}={}", rig.run);
     let host = docker_host().unwrap();
     let args = ["-H", &host, "volume", "create", "--label", &label, &name];
-    let make = proctor_process::quick::QuickCommand::new("docker").args(args);
+    let make = proctor_process::quick::QuickCommand::new("docker")
+        .envs(std::env::vars_os())
+        .args(args);
     let limit = std::time::Duration::from_mins(1);
     assert!(
         proctor_process::quick::output(make, limit)

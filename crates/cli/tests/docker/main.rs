@@ -7,8 +7,12 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+#[path = "../attacks/mod.rs"]
+mod table;
+
 mod support;
 
+mod attacks;
 mod ends;
 mod images;
 mod leftovers;

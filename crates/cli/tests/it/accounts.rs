@@ -2,7 +2,7 @@
 //! agent's stays in `meta.json`, and a difference is a finding.
 
 use camino::Utf8PathBuf;
-use proctor_gateway::{Answer, Script, ScriptedModel, Usage};
+use proctor_scripted_model::{Answer, Script, ScriptedModel, Usage};
 use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
 

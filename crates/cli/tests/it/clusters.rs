@@ -285,7 +285,7 @@ fn what_a_cluster_cannot_hold_to_is_refused_by_name() {
     refused(head, &[], "there is no gateway that could be on the head");
     let local = json!({"executor": {"type": "docker", "hosts": ["tcp://a:1"]}, "sandbox": "local"});
     refused(local, &[], "`executor: docker` needs containers");
-    let script = ["--record-models", "tapes"];
+    let script = ["--record-models", "recordings"];
     refused(
         json!({"executor": SLURM}),
         &script,

@@ -300,7 +300,7 @@ fn settings_that_would_do_nothing_are_refused() {
         |            ^^^^^^^
     hint: known: `script`
 
-    [ROOT]/cases/testcase.yaml:13:35: `url` cannot be used: it has to begin with http:// or https://
+    [ROOT]/cases/testcase.yaml:13:35: `url` cannot be used: must start with http:// or https://
      13 |   - {name: webhook, config: {url: x}}
         |                                   ^
     ");

@@ -102,14 +102,19 @@ fn record_folder(output: &Output) -> String {
 fn a_test_case_is_recorded_and_replayed_and_a_difference_is_told() {
     let context = context();
     let case = caller(&context, "claude-sonnet-4-5", &json!({}));
-    let script = ["--model-script", "answers.yaml", "--record-models", "tapes"];
+    let script = [
+        "--model-script",
+        "answers.yaml",
+        "--record-models",
+        "recordings",
+    ];
     run(&context, &case, &script).assert_code(0);
-    let replayed = run(&context, &case, &["--replay-models", "tapes"]);
+    let replayed = run(&context, &case, &["--replay-models", "recordings"]);
     let replay = &record(replayed.assert_code(0))["gateway"]["replay"];
     assert_eq!(*replay, json!({"answered": 1, "missed": 0, "unused": 0}));
 
     let case = caller(&context, "claude-opus-4-8", &json!({}));
-    let missed = run(&context, &case, &["--replay-models", "tapes"]);
+    let missed = run(&context, &case, &["--replay-models", "recordings"]);
     let told = record(missed.assert_code(3));
     assert_eq!(
         told["outcome"], "sandbox",
@@ -125,7 +130,7 @@ fn a_test_case_is_recorded_and_replayed_and_a_difference_is_told() {
         difference.contains("claude-sonnet-4-5") && difference.contains("claude-opus-4-8"),
         "{difference}"
     );
-    let shown = ["run", "-c", case.as_str(), "--replay-models", "tapes"];
+    let shown = ["run", "-c", case.as_str(), "--replay-models", "recordings"];
     let shown = context.proctor(shown).run();
     assert!(
         shown
@@ -135,7 +140,7 @@ fn a_test_case_is_recorded_and_replayed_and_a_difference_is_told() {
     );
     let passed_on = [
         "--replay-models",
-        "tapes",
+        "recordings",
         "--on-miss",
         "fall-through",
         "--model-script",

@@ -79,7 +79,7 @@ fn the_packed_program_is_installed_and_runs() {
     let prefix = context.root().join("a prefix");
     let done = install(&context, &["--prefix", prefix.as_str()]).run();
     done.assert_code(0);
-    assert!(done.stdout.contains("put it on the path"), "{done}");
+    assert!(done.stdout.contains("add it to PATH"), "{done}");
     for name in ["proctor", "yb", "thunderdome"] {
         let said = context
             .program(&prefix.join("bin").join(name), ["--version"])

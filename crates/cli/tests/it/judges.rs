@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use proctor_gateway::{Answer, Script, ScriptedModel};
+use proctor_scripted_model::{Answer, Script, ScriptedModel};
 use proctor_testkit::TestContext;
 use serde_json::{Value, json};
 
@@ -12,7 +12,8 @@ use super::support::{
 };
 
 /// What a judge says that finds nothing good.
-const FAILS: &str = r#"{"criteria": [{"id": "works", "score": 0, "reason": "nothing is there"}]}"#;
+pub const FAILS: &str =
+    r#"{"criteria": [{"id": "works", "score": 0, "reason": "nothing is there"}]}"#;
 /// What a judge says that finds the work good, with evidence.
 const PASSES: &str = r#"{"criteria": [{"id": "works", "score": 1, "evidence": [{"quote": "fixed properly"}], "reason": "it is fixed"}]}"#;
 
@@ -50,7 +51,7 @@ fn told(context: &TestContext) -> Vec<String> {
 }
 
 /// A test case whose agent writes this into `work.txt`, judged by `judge.sh` with these settings.
-fn case(context: &TestContext, work: &str, more: &Value) -> Value {
+pub fn case(context: &TestContext, work: &str, more: &Value) -> Value {
     context.install_fake("worker", &json!([write("work.txt", work)]));
     let mut config = json!({
         "agent": {"type": "command", "config": {"command": ["./judge.sh"]}},
@@ -89,6 +90,7 @@ fn work_passes_when_every_criterion_holds_and_its_evidence_is_found() {
     assert_eq!(verdict["status"], "passed", "{verdict:#}");
     assert_eq!(verdict["score"], 1.0);
     assert_eq!(verdict["metrics"]["calibration"], json!({"null": 0.0}));
+    assert_eq!(verdict["metrics"]["unverified"], true, "{verdict:#}");
     let criterion = &verdict["metrics"]["criteria"][0];
     assert_eq!(criterion["evidence"][0]["quote"], "fixed properly");
     assert_eq!(
@@ -373,6 +375,8 @@ fn a_model_judges_through_the_gateway_and_its_cost_is_not_the_agents() {
     let record = last_record(&context);
     let usage = &record["verdicts"][0]["metrics"]["judge_usage"];
     assert_eq!(usage["asked"], 2, "{record:#}");
+    let metrics = &record["verdicts"][0]["metrics"];
+    assert_eq!(metrics["unverified"], false, "{record:#}");
     assert_eq!(usage["input_tokens"], 2 * proctor_testkit::llm::USAGE.input);
     assert!(usage["cost_usd"].as_f64().unwrap() > 0.0, "{usage}");
     assert!(record["usage"].is_null() && record["gateway"].is_null());

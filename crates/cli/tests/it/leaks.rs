@@ -5,15 +5,14 @@ use std::{collections::BTreeMap, path::Path};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::Execution,
-    config::Settings,
+    cluster::OnEnd,
+    config::{Execution, Settings},
     control::Control,
-    event::RunEvent,
     host::Host,
-    plan::TrialPlan,
-    runner::{Run, Workspaces},
+    plan::{CaseOptions, RunPlan, TrialPlan},
+    record::{TrialStatus, run_event::RunEvent},
+    run::{Runner, Workspaces},
     secrets::Secrets,
-    store::TrialStatus,
 };
 use proctor_process::Supervisor;
 use proctor_testkit::TestContext;
@@ -79,20 +78,22 @@ fn resident_kib() -> u64 {
         .expect("the size is a number")
 }
 
-async fn trials(plans: &[TrialPlan], host: &Host, number: usize) {
+async fn trials(plan: &RunPlan, host: &Host, number: usize) {
     let cancel = CancellationToken::new();
     for _ in 0..number {
-        let control = Control::default();
-        let run = Run {
-            execution: &Execution::default(),
-            control: &control,
-            plans,
+        let runner = Runner {
+            plan,
             host,
-            workspace_dir: host.cwd.join("runs"),
+            results_dir: &host.cwd.join("runs"),
+            execution: &Execution::default(),
             workspaces: Workspaces::Delete,
+            parallel: 1,
+            retries: 0,
+            control: &Control::default(),
+            on_end: &OnEnd::default(),
         };
-        let listener = |_: &RunEvent<'_>| {};
-        let summary = run
+        let listener = |_: usize, _: &RunEvent<'_>| {};
+        let summary = runner
             .run(&listener, &cancel)
             .await
             .expect("the input is good");
@@ -116,16 +117,17 @@ fn nfr_2_a_hundred_trials_in_one_process_leak_nothing() {
         context.repo().path(),
     ));
     let host = host(&context);
-    let plan = TrialPlan::load(&file, &host, &Settings::default()).expect("the test case is good");
-    let plans = [plan];
+    let plans = TrialPlan::load(&file, &host, &Settings::default(), &CaseOptions::default());
+    let plans = plans.expect("the test case is good");
+    let plan = RunPlan::of_cases(plans, 1, None).expect("one test case has a name of its own");
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
-    runtime.block_on(trials(&plans, &host, WARM_UP));
+    runtime.block_on(trials(&plan, &host, WARM_UP));
     let before = (descriptors(), children(), resident_kib());
-    runtime.block_on(trials(&plans, &host, TRIALS));
+    runtime.block_on(trials(&plan, &host, TRIALS));
     let after = (descriptors(), children(), resident_kib());
 
     assert_eq!(after.0, before.0, "open descriptors");

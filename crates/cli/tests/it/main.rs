@@ -8,6 +8,9 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+#[path = "../attacks/mod.rs"]
+mod table;
+
 mod support;
 
 mod accounts;
@@ -23,6 +26,7 @@ mod folders;
 mod gateway;
 mod hooks;
 mod install;
+mod isolation;
 mod iterations;
 mod judges;
 mod judging;
@@ -44,5 +48,6 @@ mod suites;
 mod tasks;
 mod thunderdome;
 mod thunderdome_contract;
+mod unverified;
 mod verdicts;
 mod watching;

@@ -193,7 +193,10 @@ fn json_output_is_one_object() {
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     let keys =
         |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-    assert_eq!(keys(&summary), ["run_dir", "run_id", "status", "trials"]);
+    assert_eq!(
+        keys(&summary),
+        ["run_dir", "run_id", "status", "tasks", "trials"]
+    );
     assert_eq!(summary["run_dir"], context.only_run_dir().as_str());
     assert_eq!(summary["status"], "passed");
     let trial = &summary["trials"][0];
@@ -278,10 +281,17 @@ fn the_folder_of_a_run_has_its_layout() {
         "artifacts/record.json",
         "artifacts/results.json",
         "artifacts/youbencha-log.json",
+        "commits.ndjson",
+        "diff.patch",
+        "meta.json",
+        "plan.json",
         "src-modified/README.md",
         "src-modified/new.txt",
+        "summary.json",
     ];
-    assert_eq!(files(&folder), expected);
+    let mut found = files(&folder);
+    found.retain(|file| !file.starts_with("claims/"));
+    assert_eq!(found, expected);
     let results = context.results();
     assert_eq!(results["artifacts"]["agent_log"], "youbencha-log.json");
     for path in results["artifacts"]["evaluator_artifacts"]
@@ -547,8 +557,9 @@ fn a_test_case_that_cannot_start_does_not_keep_others_from_running() {
     let folder = context.root().join("cases");
     let right = command_case("agent");
     let wrong = with(&right, &json!({"branch": "no-such-branch"}));
-    for (name, case) in [("a.json", &wrong), ("b.json", &right), ("c.json", &wrong)] {
-        fs_err::write(folder.join(name), case.to_string()).unwrap();
+    for (name, case) in [("a", &wrong), ("b", &right), ("c", &wrong)] {
+        let case = with(case, &json!({"name": name}));
+        fs_err::write(folder.join(format!("{name}.json")), case.to_string()).unwrap();
     }
     let output = context.proctor(["run", "--json", folder.as_str()]).run();
     output.assert_code(2);

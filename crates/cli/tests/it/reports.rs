@@ -212,7 +212,7 @@ fn runs_that_are_reported_together_say_where_they_differ() {
     for note in [
         "a ran with several versions: 2.1.0, 2.2.0.",
         "Task t1 was changed between these trials",
-        "records that cannot be read: trials/a/t2/trial-1.",
+        "records that cannot be read or name another trial: trials/a/t2/trial-1.",
     ] {
         assert!(output.stdout.contains(note), "{note}\n{}", output.stdout);
     }

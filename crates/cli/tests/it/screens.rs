@@ -98,7 +98,7 @@ fn help_tells_how_to_run() {
 
     Arguments:
       [PATH]...
-              Test cases (YAML or JSON), folders of them or of tasks, or one suite; `proctor.yaml` or
+              Test cases (YAML or JSON), folders of test cases or tasks, or one suite; `proctor.yaml` or
               `thunderdome.yaml` when left out
 
     Options:
@@ -153,16 +153,16 @@ fn help_tells_how_to_run() {
           --prices <FILE>
               A file with prices that win over all others; `proctor prices` shows them
 
-    Suites:
+    Selection and execution:
           --agent <NAME>
-              Only this agent; for a folder of tasks the kind of agent; may be given more than once
+              Only this agent of a suite; for test cases and folders of tasks, the kind of agent;
+              repeatable
 
           --task <NAME>
-              Only this task, by its name, its repo or the last part of that; may be given more than
-              once
+              Only this task, by its name, its repo or the last part of that; repeatable
 
           --category <CATEGORY>
-              Only tasks of this category, or of all below it with `x/*`; may be given more than once
+              Only tasks of this category, or of all below it with `x/*`; repeatable
 
           --trials <N>
               How often each agent does each task
@@ -171,14 +171,14 @@ fn help_tells_how_to_run() {
               How many trials run at the same time
 
           --sandbox <KIND>
-              Where trials execute, whatever the suite says
+              Where trials execute; overrides the suite
 
               Possible values:
               - local:  In folders and process trees of this machine
               - docker: In containers
 
           --network <NETWORK>
-              What trials in containers may reach, whatever suite and tasks say
+              Network of trials in containers; overrides suite and tasks
 
               Possible values:
               - gateway: The gateway and nothing else
@@ -189,22 +189,23 @@ fn help_tells_how_to_run() {
               The seed of the order of the trials
 
           --retry-infra <N>
-              How often to try a trial again when infrastructure failed
+              Retries of a trial after an infrastructure failure
 
               [default: 0]
 
           --resume [<RUN>]
-              Run what is missing of an earlier run; the newest one when no folder is named
+              Continue an earlier run; the newest one unless RUN is given
 
           --on-interrupt <HOW>
-              What becomes of a cluster's jobs at Ctrl-C; asked on a terminal, else they go on
+              Whether a cluster's jobs are cancelled at Ctrl-C; asked on a terminal, else they keep
+              running
 
               Possible values:
               - detach: They go on; `--resume` takes the run up again
               - cancel: They are cancelled
 
           --dry-run
-              Show what would run, in its order, and run nothing
+              Print the trials in their order and run nothing
     ");
 }
 

@@ -8,7 +8,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    claude_case, context, init, install_claude, print, result_with, schema, with, write,
+    claude_case, command_case, context, init, install_claude, print, result_with, schema, with,
+    write,
 };
 
 /// Writes a suite and its tasks; gives the suite's path.
@@ -208,15 +209,113 @@ fn what_is_wrong_in_a_suite_is_told_with_its_place() {
 }
 
 #[test]
-fn options_of_suites_need_one() {
+fn test_cases_take_the_options_of_suites() {
     let context = context();
-    let file = context.testcase(&claude_case().to_string());
-    let output = context
-        .proctor(["run", file.as_str(), "--trials", "2"])
-        .run();
-    output.assert_code(2);
-    assert!(output.stderr.contains("need a suite"), "{}", output.stderr);
+    context.install_fake("agent", &json!([write("new.txt", "x\n"), print("done\n")]));
+    let folder = context.root().join("cases");
+    for name in ["one", "two"] {
+        let case = with(&command_case("agent"), &json!({"name": name}));
+        fs_err::write(folder.join(format!("{name}.json")), case.to_string()).unwrap();
+    }
+    let proctor = |args: &[&str]| {
+        let all = ["run", folder.as_str()]
+            .into_iter()
+            .chain(args.iter().copied());
+        context.proctor(all).run()
+    };
+    let planned = proctor(&[
+        "--trials",
+        "2",
+        "--agent",
+        "null",
+        "--task",
+        "two",
+        "--dry-run",
+    ]);
+    planned.assert_code(0);
+    assert_eq!(
+        planned.stdout,
+        "null on two, trial 1\nnull on two, trial 2\n2 trials, seed 0; nothing was run\n"
+    );
+    assert_eq!(context.run_dirs().len(), 0);
+    let output = proctor(&["--trials", "2", "--parallel", "2", "--json"]);
+    output.assert_code(0);
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(summary["trials"].as_array().unwrap().len(), 4);
+    let run = Utf8PathBuf::from(summary["run_dir"].as_str().unwrap());
+    let trial = run.join("trials/command/two/trial-2");
+    fs_err::remove_dir_all(&trial).unwrap();
+    let resumed = proctor(&["--trials", "2", "--resume", "--json"]);
+    resumed.assert_code(0);
+    assert!(trial.join("artifacts/record.json").is_file());
+    proctor(&["--trials", "3", "--resume"]).assert_code(2);
+    for (args, told) in [
+        (["--agent", "nosuch"], "no agent type is called `nosuch`"),
+        (["--task", "three"], "no task is called `three`"),
+        (["--network", "none"], "network"),
+    ] {
+        let refused = proctor(&args);
+        refused.assert_code(2);
+        assert!(refused.stderr.contains(told), "{refused}");
+    }
     context.proctor(["run"]).run().assert_code(2);
+}
+
+#[test]
+fn a_test_case_whose_trial_was_interrupted_is_resumed_in_its_folder() {
+    let context = context();
+    context.install_fake("agent", &json!([write("new.txt", "x\n"), print("done\n")]));
+    let file = context.testcase(&command_case("agent").to_string());
+    context.proctor(["run", file.as_str()]).run().assert_code(0);
+    let run = context.only_run_dir();
+    let path = run.join("artifacts/record.json");
+    let record = with(
+        &json_of(&path),
+        &json!({"status": "interrupted", "outcome": "interrupted"}),
+    );
+    fs_err::write(&path, record.to_string()).unwrap();
+    let resumed = context.proctor(["run", file.as_str(), "--resume"]).run();
+    resumed.assert_code(0);
+    assert_eq!(json_of(&path)["status"], "passed");
+    assert!(run.join("attempt-1/artifacts/record.json").is_file());
+}
+
+#[test]
+fn runs_of_test_cases_belong_to_the_project_and_not_to_its_workspaces() {
+    let context = context();
+    let project = context.root().join("project");
+    fs_err::create_dir_all(project.join("inner")).unwrap();
+    fs_err::create_dir(project.join(".proctor")).unwrap();
+    let case = json!({
+        "name": "case", "description": "a folder", "repo": "..",
+        "agent": {"type": "null"}, "evaluators": ["git-diff"],
+    });
+    fs_err::write(project.join("inner/case.json"), case.to_string()).unwrap();
+    let proctor = |args: &[&str]| {
+        let program = context.proctor(args.iter().copied());
+        program.current_dir(project.join("inner")).run()
+    };
+    for _ in 0..2 {
+        proctor(&["run", "case.json"]).assert_code(0);
+    }
+    let ignored = fs_err::read_to_string(project.join(".proctor/.gitignore")).unwrap();
+    assert_eq!(ignored, "*\n");
+    let workspace = project.join(".proctor/latest/src-modified");
+    assert!(workspace.join("inner/case.json").is_file());
+    assert!(!workspace.join(".proctor").exists());
+    let listed = proctor(&["list", "runs", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    proctor(&["status"]).assert_code(0);
+}
+
+#[test]
+fn a_suite_runs_alone() {
+    let context = context();
+    let path = suite(&context, &two_agents(&context), &json!({}));
+    let output = context.proctor(["run", path.as_str(), path.as_str()]).run();
+    output.assert_code(2);
+    assert!(output.stderr.contains("a suite runs alone"), "{output}");
 }
 
 /// Case 27: a login that fails stops its agent, and nobody else.
@@ -302,11 +401,11 @@ fn an_interrupted_run_is_resumed_and_finished() {
         output.assert_code(0);
         assert!(output.stdout.contains(told), "{told}: {output}");
     };
-    status("it is running");
+    status("running");
     running.signal(Signal::TERM);
     running.wait().assert_code(130);
     context.assert_nothing_left("");
-    status("it was ended");
+    status("stopped before its end");
     run(&context, &path, &["--resume"]).assert_code(0);
     assert!(
         finished(&context).values().all(|count| *count == 4),
@@ -314,12 +413,14 @@ fn an_interrupted_run_is_resumed_and_finished() {
         finished(&context)
     );
     status("8 trials: 8 passed, 0 failed, 0 not judged, 0 not run");
-    status("it has come to its end");
+    status("finished");
     // Other trials are another run.
     let output = run(&context, &path, &["--resume", "--trials", "5"]);
     output.assert_code(2);
     assert!(
-        output.stderr.contains("was made from other agents"),
+        output
+            .stderr
+            .contains("the agents, tasks or trial count have changed"),
         "{}",
         output.stderr
     );

@@ -92,3 +92,35 @@ fn a_task_without_a_solution_is_not_proved() {
         "{output}"
     );
 }
+
+/// Doing nothing fails every example, and the reference solution passes it. The example of Thunderdome has a test of
+/// its own.
+#[test]
+fn examples_are_sound() {
+    let context = context();
+    let examples = camino::Utf8Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let copy = ["-r", examples.as_str(), context.root().as_str()];
+    context.program("/bin/cp".into(), copy).run().assert_code(0);
+    // A limit of `git-diff` holds for a change of nothing. The tasks of the quickstart have no reference solution.
+    for (example, floor, ceiling) in [
+        ("quickstart/proctor.yaml", 0.0, None),
+        ("suite/proctor.yaml", 0.5, Some(1.0)),
+        ("bench/proctor.yaml", 0.0, Some(1.0)),
+    ] {
+        let path = context.root().join("examples").join(example);
+        let check = ["task", "check", path.as_str(), "--times", "1", "--json"];
+        let output = context.proctor(check).run();
+        output.assert_code(i32::from(ceiling.is_none()));
+        let checked: Value = serde_json::from_str(&output.stdout).unwrap();
+        let tasks = checked.as_array().unwrap();
+        assert!(!tasks.is_empty(), "{output}");
+        for task in tasks {
+            assert_eq!(
+                task["ceiling_score"].as_f64(),
+                ceiling,
+                "{example}: {task:#}"
+            );
+            assert_eq!(task["floor_score"], floor, "{example}: {task:#}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! nothing else.
 
 use camino::Utf8PathBuf;
-use proctor_gateway::{Answer, Script, ScriptedModel};
+use proctor_scripted_model::{Answer, Script, ScriptedModel};
 use proctor_testkit::{Output, Program, Repo, TestContext};
 use serde_json::{Value, json};
 

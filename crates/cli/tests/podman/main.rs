@@ -1,5 +1,5 @@
 //! podman in Docker's place: how it is found, started and ended. What containers do is tested in the tests of Docker,
-//! which `scripts/test` runs against podman as well. It serves its API on Linux only.
+//! which `scripts/test all` runs against podman as well. It serves its API on Linux only.
 
 #![cfg(target_os = "linux")]
 #![allow(

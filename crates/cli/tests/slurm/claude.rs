@@ -1,7 +1,7 @@
 //! Models on nodes: the real Claude Code with the gateway in each trial or on the head, and a budget of all of them
 //! together. The real key is found nowhere.
 
-use proctor_gateway::{Answer, Script, ScriptedModel};
+use proctor_scripted_model::{Answer, Script, ScriptedModel};
 use proctor_testkit::{Cluster, TestContext, files_with, llm};
 use serde_json::{Value, json};
 

@@ -41,7 +41,7 @@ fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
         results.join("claims/agent/task/trial-12.1").exists() && here() > 0
     });
     rig.cluster.kill_node("node2");
-    // It takes half a minute until Slurm gives the node up, and it puts jobs off for two more when it starts them again.
+    // Slurm needs half a minute to declare the node down, and delays a requeued job by the `cred_expire` of scripts/slurm.
     wait_until(Duration::from_mins(5), "they are started elsewhere", || {
         restarts(&results) > 0
     });

@@ -103,7 +103,7 @@ fn a_run_that_is_left_goes_on_and_is_taken_up_again() {
     running.signal(rustix::process::Signal::INT);
     let left = running.wait();
     left.assert_code(130);
-    assert!(left.stderr.contains("its jobs go on"), "{left:?}");
+    assert!(left.stderr.contains("its jobs keep running"), "{left:?}");
     let before = rig.finished();
     let latest = rig.latest();
     let status = rig.context.proctor(["status", latest.as_str(), "--json"]);

@@ -23,7 +23,7 @@ pub use sys::Listener;
 pub struct Stream(sys::Connection);
 
 impl Stream {
-    /// Connects to whoever listens at a path.
+    /// Connects to the listener at a path.
     pub async fn connect(path: &Path) -> io::Result<Self> {
         sys::connect(path).await.map(Self)
     }
@@ -92,10 +92,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_knows_the_path_gets_through_one_after_the_other() {
+    async fn clients_connect_in_turn_by_path() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("way in.sock");
-        assert!(Stream::connect(&path).await.is_err(), "nobody listens yet");
+        assert!(Stream::connect(&path).await.is_err(), "no listener yet");
         let mut listener = Listener::bind(&path).unwrap();
         for word in [b"one", b"two"] {
             let asking = async {
@@ -120,7 +120,7 @@ mod tests {
 
     #[cfg(windows)]
     #[tokio::test]
-    async fn who_does_not_know_the_secret_is_neither_let_in_nor_in_the_way() {
+    async fn clients_without_the_secret_are_refused_without_blocking_others() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("way in");
         let mut listener = Listener::bind(&path).unwrap();

@@ -10,11 +10,11 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::Stream;
 
-/// What a connection is here, and what it is of no runtime.
+/// A connection, with and without a runtime.
 pub(super) type Connection = UnixStream;
 pub(super) type Unattached = std::os::unix::net::UnixStream;
 
-/// Everybody on the machine may knock; a key decides, or the folder that the socket is in.
+/// Every user may connect. Access is controlled by keys, or by the directory of the socket.
 const MODE: u32 = 0o777;
 
 /// A socket that is there, and of no runtime yet.
@@ -36,7 +36,7 @@ impl Bound {
     }
 }
 
-/// Who waits for connections at a path.
+/// Waits for connections at a path.
 #[derive(Debug)]
 pub struct Listener(UnixListener);
 
@@ -52,7 +52,7 @@ impl Listener {
     }
 }
 
-/// Connects to whoever listens at a path.
+/// Connects to the listener at a path.
 pub(super) async fn connect(path: &Path) -> io::Result<Connection> {
     UnixStream::connect(path).await
 }

@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 
 use super::Stream;
 
-/// What a connection is here, and what it is of no runtime.
+/// A connection, with and without a runtime.
 pub(super) type Connection = TcpStream;
 pub(super) type Unattached = std::net::TcpStream;
 
-/// Who has not said the secret by then never will.
+/// How long a client may take to send the secret.
 const LONGEST: Duration = Duration::from_secs(5);
 
 type Secret = [u8; 32];
@@ -30,7 +30,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Takes one, and says so at the path.
+    /// Binds a port and writes it to the path.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let listener = StdTcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -52,12 +52,12 @@ impl Bound {
     }
 }
 
-/// Who waits for connections at a path.
+/// Waits for connections at a path.
 #[derive(Debug)]
 pub struct Listener {
     port: TcpListener,
     secret: Secret,
-    /// Connections that have not said the secret yet: nobody else waits for them.
+    /// Connections that have not sent the secret yet.
     knocking: JoinSet<Option<TcpStream>>,
 }
 
@@ -93,7 +93,7 @@ async fn check(mut stream: TcpStream, secret: Secret) -> Option<TcpStream> {
     (said == secret).then_some(stream)
 }
 
-/// Connects to whoever listens at a path.
+/// Connects to the listener at a path.
 pub(super) async fn connect(path: &Path) -> io::Result<Connection> {
     let bytes = std::fs::read(path)?;
     let (port, secret) = bytes

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-use proctor_gateway::{Ended, Gateway, HttpUpstream, KeySpec, Limits, NanoUsd, VirtualKey};
+use proctor_gateway::{CallEnd, Gateway, HttpUpstream, KeySpec, Limits, NanoUsd, VirtualKey};
 
 use crate::support::*;
 
@@ -96,7 +96,7 @@ fn budget(gateway: &Gateway, usd: f64) -> VirtualKey {
 }
 
 #[test]
-fn a_stream_whose_client_left_is_read_to_its_usage() {
+fn stream_is_read_to_its_usage_after_disconnect() {
     let (fake, go) = two_parts(START, END);
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);
@@ -108,7 +108,7 @@ fn a_stream_whose_client_left_is_read_to_its_usage() {
     go.send(()).unwrap();
     let ledger = ledger_of(&gateway, &key, 1);
     let call = &ledger.calls[0];
-    assert_eq!((call.ended, call.incomplete), (Ended::ClientGone, false));
+    assert_eq!((call.ended, call.incomplete), (CallEnd::ClientGone, false));
     assert_eq!(call.usage.unwrap().output, 2000);
     assert_eq!(ledger.totals.cost(), Some(TRUE_COST));
     assert_eq!(ledger.totals.cost_at_most(), Some(TRUE_COST));
@@ -116,7 +116,7 @@ fn a_stream_whose_client_left_is_read_to_its_usage() {
 }
 
 #[test]
-fn a_call_whose_client_left_before_the_answer_began_is_read_to_its_usage() {
+fn call_is_read_to_its_usage_after_early_disconnect() {
     let (fake, go) = two_parts("", END);
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);
@@ -129,12 +129,12 @@ fn a_call_whose_client_left_before_the_answer_began_is_read_to_its_usage() {
     assert!(gateway.ledger(&key).unwrap().calls.is_empty(), "under way");
     go.send(()).unwrap();
     let ledger = ledger_of(&gateway, &key, 1);
-    assert_eq!(ledger.calls[0].ended, Ended::ClientGone);
+    assert_eq!(ledger.calls[0].ended, CallEnd::ClientGone);
     assert_eq!(ledger.totals.cost(), Some(TRUE_COST));
 }
 
 #[test]
-fn a_call_that_never_tells_its_usage_counts_with_its_upper_bound() {
+fn call_without_usage_counts_with_its_upper_bound() {
     for (first, known, most) in [
         (START, Some(NanoUsd(1000 * 3_000 + 15_000)), MOST_COST),
         // Nothing is known: 1000 hidden tokens and half of the bytes, all written to the cache for an hour.
@@ -161,7 +161,7 @@ fn a_call_that_never_tells_its_usage_counts_with_its_upper_bound() {
 }
 
 #[test]
-fn an_answer_without_a_longest_length_has_no_upper_bound() {
+fn call_without_output_limit_has_no_upper_bound() {
     let (fake, go) = two_parts(START, "");
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);
@@ -175,7 +175,7 @@ fn an_answer_without_a_longest_length_has_no_upper_bound() {
 }
 
 #[test]
-fn clients_that_leave_cannot_exceed_a_budget_by_more_than_one_call() {
+fn disconnecting_clients_exceed_a_budget_by_at_most_one_call() {
     let fake = Fake::start(|_, stream| {
         write!(stream, "{HEAD}").unwrap();
         chunk(stream, START);
@@ -200,7 +200,7 @@ fn clients_that_leave_cannot_exceed_a_budget_by_more_than_one_call() {
 }
 
 #[test]
-fn many_clients_that_leave_at_once_cannot_exceed_a_budget_either() {
+fn many_disconnecting_clients_cannot_exceed_a_budget() {
     let (fake, go) = two_parts(START, "");
     let gateway = gateway(&fake.upstream());
     let key = budget(&gateway, 0.05);

@@ -19,7 +19,7 @@ fn limited(gateway: &Gateway, limits: Limits) -> VirtualKey {
 }
 
 #[test]
-fn fifty_calls_at_once_overshoot_by_less_than_one() {
+fn concurrent_calls_exceed_a_budget_by_less_than_one_call() {
     // Each costs 100 × 3 + 100 × 15 = 1800 micro-dollars.
     let fake = Fake::says(json_reply(&message_of(100, 100)));
     let gateway = gateway(&fake.upstream());
@@ -53,7 +53,7 @@ fn fifty_calls_at_once_overshoot_by_less_than_one() {
 }
 
 #[test]
-fn an_exhausted_budget_speaks_the_clients_language() {
+fn exhausted_budget_is_reported_in_the_form_of_each_api() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let key = limited(

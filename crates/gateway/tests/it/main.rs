@@ -4,12 +4,12 @@
 
 mod abandoned;
 mod budgets;
-mod cassettes;
 mod metering;
 mod pages;
 mod passing;
 mod policies;
 mod proxy;
+mod recordings;
 mod rough;
 mod scripts;
 mod secrets;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use proctor_gateway::{Ended, NanoUsd, Tokens};
+use proctor_gateway::{CallEnd, NanoUsd, Tokens};
 
 use crate::support::*;
 
@@ -77,7 +77,7 @@ fn check(case: &Case, reply: Vec<u8>, expected_body: &str) {
         ..TRUTH
     };
     assert_eq!(ledger.calls[0].usage, Some(truth), "{}", case.path);
-    assert_eq!(ledger.calls[0].ended, Ended::Complete, "{}", case.path);
+    assert_eq!(ledger.calls[0].ended, CallEnd::Complete, "{}", case.path);
     assert_eq!(
         ledger.totals.cost(),
         Some(NanoUsd(case.cost)),
@@ -88,7 +88,7 @@ fn check(case: &Case, reply: Vec<u8>, expected_body: &str) {
 }
 
 #[test]
-fn four_ways_of_counting_come_to_one() {
+fn usage_of_all_apis_is_converted_to_one_convention() {
     for case in CASES {
         check(case, sse_reply(case.stream), case.stream);
         check(case, json_reply(case.plain), case.plain);
@@ -96,7 +96,7 @@ fn four_ways_of_counting_come_to_one() {
 }
 
 #[test]
-fn a_stream_that_comes_byte_by_byte_is_metered_exactly() {
+fn stream_of_single_bytes_is_metered_exactly() {
     for case in CASES {
         let mut reply = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
         for byte in case.stream.as_bytes() {
@@ -108,7 +108,7 @@ fn a_stream_that_comes_byte_by_byte_is_metered_exactly() {
 }
 
 #[test]
-fn a_cut_stream_is_metered_with_what_was_seen_and_flagged() {
+fn cut_stream_is_metered_and_flagged() {
     let case = &CASES[0];
     let seen = case
         .stream
@@ -138,7 +138,7 @@ fn a_cut_stream_is_metered_with_what_was_seen_and_flagged() {
         assert_eq!(got.text(), seen);
         let ledger = ledger_of(&gateway, &key, 1);
         let call = &ledger.calls[0];
-        assert_eq!((call.ended, ledger.totals.calls_cut), (Ended::Cut, 1));
+        assert_eq!((call.ended, ledger.totals.calls_cut), (CallEnd::Cut, 1));
         let usage = call.usage.unwrap();
         assert_eq!(
             (usage.input, usage.cache_read, usage.output),
@@ -168,7 +168,7 @@ fn an_unknown_model_has_tokens_and_no_cost() {
 }
 
 #[test]
-fn a_compressed_answer_passes_compressed_and_is_metered() {
+fn compressed_response_is_metered_and_stays_compressed() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(CASES[0].stream.as_bytes()).unwrap();
     let packed = encoder.finish().unwrap();
@@ -192,7 +192,7 @@ fn a_compressed_answer_passes_compressed_and_is_metered() {
 }
 
 #[test]
-fn the_first_byte_comes_at_once_and_not_with_the_last() {
+fn first_byte_is_sent_immediately() {
     let fake = Fake::start(|_, stream| {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
         write!(stream, "{head}8\r\ndata: 1\n\r\n").unwrap();

@@ -20,7 +20,7 @@ fn get(gateway: &Gateway, path: &str) -> Got {
 }
 
 #[test]
-fn the_page_and_the_metrics_have_the_figures_and_no_key() {
+fn page_and_metrics_show_figures_without_keys() {
     let fake = Fake::says(json_reply(&message_of(1300, 70)));
     let gateway = showing(&fake);
     let key = mint(&gateway);
@@ -78,7 +78,7 @@ fn the_page_and_the_metrics_have_the_figures_and_no_key() {
 }
 
 #[test]
-fn probes_of_clients_get_what_they_did_before() {
+fn client_probes_are_unaffected_by_pages() {
     let fake = Fake::says(json_reply("{\"data\":[]}"));
     let gateway = showing(&fake);
     let key = mint(&gateway);
@@ -94,7 +94,7 @@ fn probes_of_clients_get_what_they_did_before() {
 }
 
 #[test]
-fn a_gateway_of_trials_shows_nothing() {
+fn pages_are_hidden_by_default() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     for path in ["/", "/metrics"] {

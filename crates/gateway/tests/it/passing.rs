@@ -1,12 +1,12 @@
 //! What goes in comes out, byte for byte, and only with a valid key.
 
-use proctor_gateway::{Ended, KeySpec, Provider};
+use proctor_gateway::{CallEnd, KeySpec, Provider};
 use serde_json::json;
 
 use crate::support::*;
 
 #[test]
-fn bytes_and_headers_pass_unchanged_and_only_the_key_is_another() {
+fn bytes_and_headers_are_unchanged_except_for_the_key() {
     let body = "{ \"odd\" : [1,\t2 ],\"model\":\"claude-sonnet-4-5\", \"\\u00fc\":\"\u{fc}\" }";
     let reply = "HTTP/1.1 200 Fine\r\nX-Odd: A b\r\nrequest-id: r1\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{ \"a\" : [1 ] }";
     let fake = Fake::says(reply);
@@ -82,7 +82,7 @@ fn only_known_endpoints_reach_the_provider() {
 }
 
 #[test]
-fn each_client_may_put_its_key_where_it_is_used_to() {
+fn keys_are_accepted_in_every_place_that_clients_use() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);
@@ -215,7 +215,7 @@ fn probes_models_and_websockets_get_what_clients_expect() {
 }
 
 #[test]
-fn a_client_without_a_network_comes_through_a_socket() {
+fn client_without_network_uses_a_socket() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let folder = tempfile::tempdir().unwrap();
@@ -265,7 +265,7 @@ fn errors_of_the_provider_pass_with_their_status_and_text() {
 }
 
 #[test]
-fn a_provider_that_cannot_be_reached_is_told_apart() {
+fn unreachable_provider_is_reported() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -278,7 +278,7 @@ fn a_provider_that_cannot_be_reached_is_told_apart() {
     let key = mint(&gateway);
     assert_eq!(ask_message(&gateway, &key, "{}").status, 502);
     let ledger = ledger_of(&gateway, &key, 1);
-    assert_eq!(ledger.calls[0].ended, Ended::Unreachable);
+    assert_eq!(ledger.calls[0].ended, CallEnd::Unreachable);
     let other = format!(
         "POST /v1/responses HTTP/1.1\r\nauthorization: Bearer {}",
         key.expose()
@@ -291,7 +291,7 @@ fn a_provider_that_cannot_be_reached_is_told_apart() {
 }
 
 #[test]
-fn connections_to_the_provider_are_used_again() {
+fn connections_to_the_provider_are_reused() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let spec = KeySpec::default();

@@ -9,7 +9,7 @@ use proctor_gateway::{Fault, Faults, KeySpec, Policy, Setting, Throttle};
 use crate::support::*;
 
 #[test]
-fn a_policy_changes_its_bytes_and_says_so() {
+fn policy_changes_are_noted() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let policy = Policy {
@@ -50,7 +50,7 @@ fn a_policy_changes_its_bytes_and_says_so() {
 }
 
 #[test]
-fn a_chat_stream_is_asked_for_its_usage() {
+fn usage_of_chat_streams_is_requested() {
     let fake = Fake::says(sse_reply("data: [DONE]\n\n"));
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);
@@ -72,7 +72,7 @@ fn a_chat_stream_is_asked_for_its_usage() {
 }
 
 #[test]
-fn a_pause_that_one_key_was_told_holds_for_another() {
+fn retry_after_applies_to_all_keys() {
     let count = AtomicUsize::new(0);
     let fake = Fake::start(move |_, stream| {
         let reply = match count.fetch_add(1, Ordering::Relaxed) {
@@ -97,7 +97,7 @@ fn a_pause_that_one_key_was_told_holds_for_another() {
 }
 
 #[test]
-fn a_retry_happens_only_where_it_is_asked_for_and_shows() {
+fn retries_are_opt_in_and_counted() {
     let count = AtomicUsize::new(0);
     let fake = Fake::start(move |_, stream| {
         let reply = match count.fetch_add(1, Ordering::Relaxed) {
@@ -123,7 +123,7 @@ fn a_retry_happens_only_where_it_is_asked_for_and_shows() {
 }
 
 #[test]
-fn faults_look_like_the_providers_own() {
+fn injected_faults_look_like_provider_errors() {
     let fake = Fake::says(json_reply(&message_of(1, 1)));
     let gateway = gateway(&fake.upstream());
     let with = |kinds: Vec<Fault>| {
@@ -158,7 +158,7 @@ fn faults_look_like_the_providers_own() {
 }
 
 #[test]
-fn a_tool_that_runs_at_the_provider_is_refused_and_in_the_account() {
+fn refused_server_tool_is_in_the_account() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let key = gateway

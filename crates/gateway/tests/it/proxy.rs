@@ -96,7 +96,7 @@ fn passes(stream: &mut (impl Read + Write), bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn an_allowed_host_is_reached_and_the_greeting_arrives_whole() {
+fn tunnel_to_allowed_host_forwards_the_whole_hello() {
     let port = echo();
     let (gateway, key) = proxy(&["allowed.test", "127.0.0.0/8"]);
     let target = format!("allowed.test:{port}");
@@ -107,7 +107,7 @@ fn an_allowed_host_is_reached_and_the_greeting_arrives_whole() {
 }
 
 #[test]
-fn localhost_is_resolved_and_only_reached_where_its_address_is_allowed() {
+fn localhost_needs_a_rule_for_its_address() {
     let target = format!("localhost:{}", echo());
     for (allow, expected) in [
         (&["localhost"][..], false),
@@ -147,7 +147,7 @@ fn every_other_host_is_refused_and_counted() {
 }
 
 #[test]
-fn a_greeting_for_another_host_goes_nowhere() {
+fn hello_for_another_host_is_refused() {
     let port = echo();
     let (gateway, key) = proxy(&["allowed.test", "127.0.0.1"]);
     let target = format!("allowed.test:{port}");

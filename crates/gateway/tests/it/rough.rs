@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use proctor_gateway::{Answer, HttpUpstream, Script, ScriptedModel};
+use proctor_gateway::HttpUpstream;
+use proctor_scripted_model::{Answer, Script, ScriptedModel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::*;
@@ -36,7 +37,7 @@ fn oversized_heads_and_bodies_are_refused() {
 }
 
 #[test]
-fn a_body_of_many_megabytes_arrives_whole() {
+fn body_of_many_megabytes_is_complete() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);
@@ -46,7 +47,7 @@ fn a_body_of_many_megabytes_arrives_whole() {
 }
 
 #[test]
-fn slow_senders_do_not_keep_others_waiting() {
+fn slow_senders_do_not_block_others() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);
@@ -66,7 +67,7 @@ fn slow_senders_do_not_keep_others_waiting() {
 }
 
 #[test]
-fn a_key_with_hundreds_of_calls_does_not_keep_another_waiting() {
+fn key_with_many_calls_does_not_block_another() {
     let fake = Fake::start(|seen, stream| {
         if seen.body.starts_with(b"{\"slow") {
             // Until the gateway hangs up.
@@ -111,7 +112,7 @@ fn a_key_with_hundreds_of_calls_does_not_keep_another_waiting() {
 }
 
 #[test]
-fn a_key_that_holds_back_its_bodies_does_not_keep_another_waiting() {
+fn key_with_stalled_bodies_does_not_block_another() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
     let (greedy, other) = (mint(&gateway), mint(&gateway));
@@ -139,7 +140,7 @@ fn a_key_that_holds_back_its_bodies_does_not_keep_another_waiting() {
 }
 
 #[test]
-fn a_gateway_that_stops_ends_every_call() {
+fn shutdown_ends_every_call() {
     let model = ScriptedModel::start_blocking(Script::new([Answer::hang()])).unwrap();
     let gateway = gateway(&HttpUpstream::new(model.url(), None));
     let key = mint(&gateway);
@@ -205,7 +206,8 @@ fn memory() -> u64 {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_streams_at_once_are_served_and_metered_in_flat_memory() {
-    use proctor_gateway::{KeySpec, Usage};
+    use proctor_gateway::KeySpec;
+    use proctor_scripted_model::Usage;
     const STREAMS: u64 = 1000;
     let usage = Usage {
         input: 3,

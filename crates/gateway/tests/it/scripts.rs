@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use proctor_gateway::{
-    Answer, Ended, Gateway, Provider, RequestKind, Script, Tokens, Upstream, Usage, VirtualKey,
-};
+use proctor_gateway::{CallEnd, Gateway, Provider, Tokens, Upstream, VirtualKey};
+use proctor_scripted_model::{Answer, RequestKind, Script, Usage};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -61,7 +60,7 @@ fn wires() -> Vec<(&'static str, &'static str, Value)> {
 }
 
 #[test]
-fn one_script_plays_on_every_wire_and_is_metered_alike() {
+fn script_is_metered_alike_on_every_api() {
     for (streaming, plain, request) in wires() {
         let answers = || Answer::write_file("a.txt", "content-42").usage(USAGE);
         let gateway = scripted(Script::new([answers(), answers()]));
@@ -94,7 +93,7 @@ fn one_script_plays_on_every_wire_and_is_metered_alike() {
         for call in &ledger.calls {
             assert_eq!(
                 (call.usage, call.ended),
-                (Some(one), Ended::Complete),
+                (Some(one), CallEnd::Complete),
                 "{plain}"
             );
         }
@@ -103,7 +102,7 @@ fn one_script_plays_on_every_wire_and_is_metered_alike() {
 }
 
 #[test]
-fn every_key_sees_the_script_from_its_beginning() {
+fn each_key_plays_the_script_from_the_beginning() {
     let gateway = scripted(Script::new([Answer::text("first"), Answer::text("second")]));
     let body = json!({"model": "m", "messages": []});
     for _ in 0..2 {
@@ -153,7 +152,7 @@ fn errors_delays_and_cuts_of_a_script_reach_the_client() {
         }
         assert!(!cut.whole, "{streaming}: {cut:?}");
         let ledger = ledger_of(&gateway, &key, 2);
-        assert_eq!(ledger.calls[1].ended, Ended::Cut);
+        assert_eq!(ledger.calls[1].ended, CallEnd::Cut);
     }
 }
 

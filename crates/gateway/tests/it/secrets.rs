@@ -1,6 +1,6 @@
-//! No key shows anywhere: not in logs, cassettes, errors, `Debug`.
+//! No key shows anywhere: not in logs, recordings, errors, `Debug`.
 
-use proctor_gateway::{CassetteSpec, KeySpec, Secret, VirtualKey};
+use proctor_gateway::{KeySpec, RecordingSpec, Secret, VirtualKey};
 
 use crate::support::*;
 
@@ -29,7 +29,7 @@ async fn a_canary_key_is_found_nowhere() {
     let spec = KeySpec {
         label: "canary".to_owned(),
         log: Some(log.clone()),
-        cassette: Some(CassetteSpec::Record(tape.clone())),
+        recording: Some(RecordingSpec::Record(tape.clone())),
         ..KeySpec::default()
     };
     let key: VirtualKey = gateway.mint(spec).unwrap();

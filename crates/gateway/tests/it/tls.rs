@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use proctor_gateway::{
-    Ended, Gateway, GatewayConfig, GatewayError, HttpUpstream, Provider, Secret, Upstream,
+    CallEnd, Gateway, GatewayConfig, GatewayError, HttpUpstream, Provider, Secret, Upstream,
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -80,7 +80,7 @@ fn gateway(base_url: &str, roots: Vec<PathBuf>) -> Gateway {
 }
 
 #[test]
-fn a_provider_behind_tls_is_found_by_its_name_and_streams() {
+fn provider_with_tls_streams() {
     let (go_on, wait) = channel();
     let port = provider(wait);
     let gateway = gateway(&format!("https://localhost:{port}"), vec![file("ca.pem")]);
@@ -104,7 +104,7 @@ fn a_provider_behind_tls_is_found_by_its_name_and_streams() {
     stream.read_to_end(&mut got).unwrap();
     assert!(String::from_utf8_lossy(&got).contains("message_stop"));
     let call = ledger_of(&gateway, &key, 1).calls.remove(0);
-    assert_eq!(call.ended, Ended::Complete);
+    assert_eq!(call.ended, CallEnd::Complete);
     let usage = call.usage.unwrap();
     assert_eq!((usage.input, usage.output), (9, 7));
 }
@@ -131,21 +131,21 @@ fn refused(gateway: &Gateway) {
     let ledger = ledger_of(gateway, &key, 4);
     assert_eq!(ledger.totals.calls_unreachable, 4);
     for call in &ledger.calls {
-        assert_eq!(call.ended, Ended::Unreachable);
+        assert_eq!(call.ended, CallEnd::Unreachable);
         let error = call.error.as_deref().unwrap();
         assert!(error.to_lowercase().contains("certificate"), "{error}");
     }
 }
 
 #[test]
-fn a_provider_that_nobody_vouches_for_is_not_trusted() {
+fn provider_with_unknown_certificate_is_refused() {
     let (_go_on, wait) = channel();
     let port = provider(wait);
     refused(&gateway(&format!("https://localhost:{port}"), Vec::new()));
 }
 
 #[test]
-fn a_provider_under_another_name_is_not_trusted() {
+fn provider_with_another_name_is_refused() {
     let (_go_on, wait) = channel();
     let port = provider(wait);
     refused(&gateway(
@@ -155,7 +155,7 @@ fn a_provider_under_another_name_is_not_trusted() {
 }
 
 #[test]
-fn a_file_without_certificates_is_told() {
+fn file_without_certificates_is_an_error() {
     for name in ["nothing.pem", "server.key"] {
         let config = GatewayConfig {
             extra_roots: vec![file(name)],

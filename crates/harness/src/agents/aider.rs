@@ -14,12 +14,10 @@ use super::{
     verdict::Names,
 };
 use crate::{
-    agent::{
-        Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Registry, Terminal,
-    },
+    agent::{Adapter, Agent, Authentication, Input, Launch, LaunchContext, LaunchError, Terminal},
     config::{AgentSection, Fault, PromptSource},
     platform,
+    record::cli::{AuthCheck, Cli, Registry},
     session::Session,
 };
 

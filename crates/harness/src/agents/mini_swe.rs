@@ -18,12 +18,10 @@ use super::{
     verdict::{End, Names},
 };
 use crate::{
-    agent::{
-        Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Registry, Terminal,
-    },
+    agent::{Adapter, Agent, Authentication, Input, Launch, LaunchContext, LaunchError, Terminal},
     config::{AgentSection, Fault, PromptSource},
     outcome::Ending,
+    record::cli::{AuthCheck, Cli, Registry},
     session::{Conclusion, Role, Session, SessionEvent, SessionHost, Source},
     usage::{Usage, UsageSource},
 };

@@ -1,6 +1,5 @@
 //! The agents that Proctor can drive: one file (or folder) each, and this list.
 
-mod adapter;
 mod aider;
 pub mod claude_code;
 mod codex;
@@ -21,6 +20,7 @@ mod recorded;
 #[cfg(test)]
 mod replay;
 mod switch;
+mod thunderdome;
 mod tokens;
 mod transcript;
 mod verdict;
@@ -39,7 +39,7 @@ pub static ADAPTERS: &[&dyn Adapter] = &[
     &opencode::OpenCode,
     &qwen_code::QwenCode,
     &command::Command,
-    &adapter::AdapterScript,
+    &thunderdome::AdapterScript,
     &oracle::Oracle,
     &null::Null,
 ];

@@ -17,11 +17,12 @@ use super::{
 };
 use crate::{
     agent::{
-        Adapter, Agent, AuthCheck, Authentication, Cli, Endpoint, Input, Launch, LaunchContext,
-        LaunchError, Registry, Terminal,
+        Adapter, Agent, Authentication, Endpoint, Input, Launch, LaunchContext, LaunchError,
+        Terminal,
     },
     config::{AgentSection, Fault, PromptSource},
     outcome::Ending,
+    record::cli::{AuthCheck, Cli, Registry},
     session::{Conclusion, Session, SessionEvent, SessionHost, Source},
     usage::UsageSource,
 };

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    agent::{Authentication, Installed, LaunchContext, LaunchError},
+    agent::{Authentication, LaunchContext, LaunchError},
     config::{AgentSection, Fault, PromptSource, resolve_prompt},
+    record::cli::Installed,
 };
 
 /// What every agent is given.

@@ -6,9 +6,10 @@ use camino::Utf8Path;
 use proptest::prelude::*;
 
 use crate::{
-    agent::{Adapter, Agent, Endpoint, Installed, Launch, LaunchContext, LaunchError},
+    agent::{Adapter, Agent, Endpoint, Launch, LaunchContext, LaunchError},
     config::{AgentSection, Fault, Node, Span, Value},
     outcome::{EndedBy, Ending},
+    record::cli::Installed,
     session::{Conclusion, MessageKind, SessionEvent, SessionHost, Source, Text},
     usage::Figures,
 };

@@ -5,9 +5,10 @@ use std::{fmt::Write as _, time::Duration};
 use camino::Utf8Path;
 
 use crate::{
-    agent::{Adapter, Agent, Endpoint, Installed, Launch, LaunchContext, LaunchError},
+    agent::{Adapter, Agent, Endpoint, Launch, LaunchContext, LaunchError},
     config::{self, AgentSection, PromptSource},
     outcome::{EndedBy, Ending},
+    record::cli::Installed,
     session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
 };
 

@@ -65,8 +65,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        agent::{Endpoint, Installed, LaunchContext},
+        agent::{Endpoint, LaunchContext},
         config::node_of,
+        record::cli::Installed,
     };
 
     /// What every agent understands, whichever it is.

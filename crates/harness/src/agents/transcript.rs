@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::verdict::{End, Names};
 use crate::{
-    log::strip_ansi,
     outcome::Ending,
     session::{
         AgentTimes, Conclusion, Counts, LogError, MessageKind, Role, SessionEvent, SessionHost,
         Text,
     },
+    transcript::strip_ansi,
     usage::Usage,
 };
 

@@ -2,10 +2,10 @@
 //! record, on a file system that all machines see, is the truth. The head may die, be left or
 //! come back at any time.
 
-pub mod board;
-mod coroner;
-mod head;
+mod coordinator;
+mod lost_trials;
 mod paths;
+pub mod planner;
 // Heads and nodes are Linux; elsewhere it would only take its time.
 #[cfg(target_os = "linux")]
 #[cfg(test)]
@@ -13,10 +13,10 @@ mod simulation;
 pub mod slurm;
 
 pub(crate) use self::{
-    head::{Gathered, Head},
+    coordinator::{Coordinator, Gathered},
     paths::has_living,
 };
 pub use self::{
-    head::{OnEnd, QueueCount, queued},
+    coordinator::{OnEnd, QueueCount, queued},
     paths::silent,
 };

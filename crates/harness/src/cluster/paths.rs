@@ -6,10 +6,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use super::{board::TaskId, slurm};
-use crate::{
-    claim::{Claims, STALE},
-    store::{self, StoreError},
+use super::{planner::TaskId, slurm};
+use crate::record::{
+    self, StoreError,
+    lease::{Leases, STALE},
 };
 
 /// The folder in a run's folder.
@@ -47,7 +47,7 @@ pub(super) fn log(folder: &Utf8Path, task: TaskId) -> Utf8PathBuf {
 pub(super) fn add_job(
     folder: &Utf8Path,
     job: u64,
-    array: &super::board::Array<slurm::Shape>,
+    array: &super::planner::Array<slurm::Shape>,
 ) -> Result<(), StoreError> {
     let path = folder.join(JOBS);
     let kept = KeptJob {
@@ -92,7 +92,7 @@ pub(crate) fn has_living(run: &Utf8Path) -> bool {
 
 /// How many trials have a process of which nothing was heard for long: its node may be dead, or cut off.
 pub fn silent(run: &Utf8Path) -> usize {
-    store::run_folder(run).map_or(0, |run| Holders::of(&run).silent)
+    record::run_folder(run).map_or(0, |run| Holders::of(&run).silent)
 }
 
 /// The processes that have trials of a run on a cluster, by their claims.
@@ -126,7 +126,7 @@ impl Holders {
             let Some(prefix) = entry.path().as_str().strip_suffix(".1") else {
                 continue;
             };
-            match Claims::at(prefix).last() {
+            match Leases::at(prefix).last() {
                 Ok(Some(seen)) if seen.ended.is_some() => {}
                 Ok(Some(seen)) if seen.is_silent(STALE, now) => self.silent += 1,
                 Ok(Some(_)) => self.living += 1,
@@ -141,14 +141,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::claim::{Ended, Evidence, Holder, Taken};
+    use crate::record::lease::{Ended, Evidence, Holder, Taken};
 
     #[test]
     fn holders_live_or_are_silent_until_they_give_up() {
         let dir = tempfile::tempdir().unwrap();
         let run = Utf8Path::from_path(dir.path()).unwrap();
         let claim = |trial: &str| {
-            let claims = Claims::at(run.join("claims/agent/task").join(trial));
+            let claims = Leases::at(run.join("claims/agent/task").join(trial));
             let who = Holder::here("node", None);
             let now = || Ok(SystemTime::now());
             match claims.take(&who, Evidence::Engine, &now).unwrap() {

@@ -1,4 +1,4 @@
-//! A model of a large cluster that fails in many ways, run through the real planner, claims and
+//! A model of a large cluster that fails in many ways, run through the real planner, leases and
 //! records on a real file system, with a clock of its own. After each run every trial has exactly
 //! one record, and none was begun after it had one.
 
@@ -12,14 +12,16 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
 
 use super::{
-    board::{Board, Claimed, Look, Queued, Step, TaskId, Word, arrays},
-    coroner::Dead,
+    lost_trials::LostTrial,
+    planner::{LeaseState, Look, Planner, Queued, Step, TaskId, Word, arrays},
 };
 use crate::{
-    attempt::{finished, set_aside, settled},
-    claim::{BEAT, Claim, Claims, Ended, Evidence, Holder, JobName, STALE, Standing, Taken},
     outcome::Outcome,
-    store::{Place, RECORD_FILE},
+    record::{
+        Place, RECORD_FILE,
+        lease::{BEAT, Ended, Evidence, Holder, JobName, Lease, Leases, STALE, Standing, Taken},
+    },
+    run::attempt::{finished, set_aside, settled},
 };
 
 /// How large a run is.
@@ -64,7 +66,7 @@ impl Dice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Head,
+    Coordinator,
     HeadDies,
     Schedule,
     Beat(usize),
@@ -87,7 +89,7 @@ struct Task {
 struct Process {
     task: Task,
     node: usize,
-    claim: Option<Claim>,
+    lease: Option<Lease>,
     place: Place,
     lives: bool,
 }
@@ -108,7 +110,7 @@ struct World {
     down: BTreeSet<usize>,
     processes: Vec<Process>,
     // The head.
-    board: Board,
+    planner: Planner,
     known: BTreeMap<usize, TaskId>,
     /// When a trial's record comes to light for the head.
     visible: BTreeMap<usize, Duration>,
@@ -137,7 +139,7 @@ impl World {
             nodes: vec![BTreeSet::new(); size.nodes],
             down: BTreeSet::new(),
             processes: Vec::new(),
-            board: Board::new(size.trials, RETRIES),
+            planner: Planner::new(size.trials, RETRIES),
             known: BTreeMap::new(),
             visible: BTreeMap::new(),
             settled_at: BTreeMap::new(),
@@ -149,8 +151,8 @@ impl World {
         self.root.join(format!("trials/{trial}"))
     }
 
-    fn claims(&self, trial: usize) -> Claims {
-        Claims::at(self.root.join(format!("claims/{trial}")))
+    fn leases(&self, trial: usize) -> Leases {
+        Leases::at(self.root.join(format!("claims/{trial}")))
     }
 
     fn later(&mut self, after: Duration, event: Event) {
@@ -160,7 +162,7 @@ impl World {
     }
 
     fn run(&mut self) {
-        self.later(Duration::ZERO, Event::Head);
+        self.later(Duration::ZERO, Event::Coordinator);
         for _ in 0..2 {
             let after = self.dice.millis(5_000, 120_000);
             self.later(after, Event::HeadDies);
@@ -173,8 +175,8 @@ impl World {
             assert!(time < END, "the run does not end");
             self.now = time;
             match event {
-                Event::Head if self.board.is_done() => return,
-                Event::Head => self.head(),
+                Event::Coordinator if self.planner.is_done() => return,
+                Event::Coordinator => self.head(),
                 Event::HeadDies => self.head_dies(),
                 Event::Schedule => self.schedule(),
                 Event::Beat(process) => self.beat(process),
@@ -191,7 +193,7 @@ impl World {
     }
 
     fn head(&mut self) {
-        let waiting = self.board.waiting();
+        let waiting = self.planner.waiting();
         for array in arrays(&waiting, |_| (), 1000) {
             self.jobs += 1;
             for index in array.indices {
@@ -200,7 +202,7 @@ impl World {
                     index,
                 };
                 let trial = usize::try_from(array.base + index).unwrap();
-                self.board.submitted(trial, id);
+                self.planner.submitted(trial, id);
                 self.known.insert(trial, id);
                 let restarts = 0;
                 self.pending.push_back(Task {
@@ -212,12 +214,12 @@ impl World {
             self.later(Duration::from_millis(300), Event::Schedule);
         }
         let queue = self.queue();
-        let changed = self.board.to_look_at(&queue, self.now);
+        let changed = self.planner.to_look_at(&queue, self.now);
         self.most_looks = self.most_looks.max(changed.len());
         for (trial, gone) in changed {
             self.look(trial, gone);
         }
-        self.later(ROUND, Event::Head);
+        self.later(ROUND, Event::Coordinator);
     }
 
     fn queue(&self) -> BTreeMap<TaskId, Queued> {
@@ -228,21 +230,21 @@ impl World {
 
     fn look(&mut self, trial: usize, gone: Option<TaskId>) {
         let is_visible = self.visible.get(&trial).is_none_or(|at| *at <= self.now);
-        let record = finished(&self.folder(trial)).filter(|_| is_visible);
+        let record = finished(&self.folder(trial), None).filter(|_| is_visible);
         let word = gone.map(|task| self.words.get(&task).copied().unwrap_or(Word::Gone));
-        // As the head does: while its task runs the claim says nothing.
-        let claim = word.map_or(Claimed::Nobody, |_| self.claimed(trial));
+        // As the head does: while its task runs the lease says nothing.
+        let lease = word.map_or(LeaseState::Nobody, |_| self.claimed(trial));
         let seen = Look {
             record: record.map(|record| record.outcome),
-            claim,
+            lease,
             word,
         };
-        let step = self.board.decide(trial, seen, self.now);
+        let step = self.planner.decide(trial, seen, self.now);
         if let Step::Conclude(outcome, message) = step {
-            let dead = Dead {
+            let dead = LostTrial {
                 first: &|| serde_json::from_value(record_of(trial, outcome)).unwrap(),
                 folder: &self.folder(trial),
-                claims: &self.claims(trial),
+                leases: &self.leases(trial),
             };
             let who = Holder::here("head", None);
             let concluded = dead.conclude(&who, outcome, message).unwrap().outcome;
@@ -253,36 +255,36 @@ impl World {
                 record: Some(concluded),
                 ..seen
             };
-            self.board.decide(trial, seen, self.now);
+            self.planner.decide(trial, seen, self.now);
         }
     }
 
-    fn claimed(&self, trial: usize) -> Claimed {
-        match self.claims(trial).last().unwrap() {
-            None => Claimed::Nobody,
+    fn claimed(&self, trial: usize) -> LeaseState {
+        match self.leases(trial).last().unwrap() {
+            None => LeaseState::Nobody,
             Some(seen) => match seen.ended {
-                Some(ended) => Claimed::Over(ended),
-                None if seen.is_silent(STALE, at(self.now)) => Claimed::Nobody,
-                None => Claimed::Alive,
+                Some(ended) => LeaseState::Over(ended),
+                None if seen.is_silent(STALE, at(self.now)) => LeaseState::Nobody,
+                None => LeaseState::Alive,
             },
         }
     }
 
     /// Another head takes over, with nothing but what is on disk and in the queue.
     fn head_dies(&mut self) {
-        self.board = Board::new(self.size.trials, RETRIES);
+        self.planner = Planner::new(self.size.trials, RETRIES);
         let (queue, words) = (self.queue(), self.words.clone());
         let mut known = self.known.clone();
         for trial in 0..self.size.trials {
-            if settled(&self.folder(trial)).is_some() {
-                self.board.over(trial);
+            if settled(&self.folder(trial), "r").is_some() {
+                self.planner.over(trial);
             }
             let is_queued = queue.contains_key(&known[&trial]);
-            if !is_queued && finished(&self.folder(trial)).is_some() {
+            if !is_queued && finished(&self.folder(trial), None).is_some() {
                 known.remove(&trial);
             }
         }
-        self.board.restore(&known, &queue, |task| {
+        self.planner.restore(&known, &queue, |task| {
             words.get(&task).copied().unwrap_or(Word::Gone)
         });
     }
@@ -304,18 +306,18 @@ impl World {
             restarts: task.restarts,
         };
         let who = Holder::here("node", Some(job));
-        let claims = self.claims(task.trial);
+        let leases = self.leases(task.trial);
         let now = self.now;
-        let taken = claims
+        let taken = leases
             .take(&who, Evidence::Silence(STALE), &|| Ok(at(now)))
             .unwrap();
-        let Taken::Ours(claim) = taken else {
+        let Taken::Ours(lease) = taken else {
             return self.ended(task);
         };
-        claim.beat_at(at(now)).unwrap();
+        lease.beat_at(at(now)).unwrap();
         let folder = self.folder(task.trial);
-        if settled(&folder).is_some() {
-            claim.end(Ended::Recorded).unwrap();
+        if settled(&folder, "r").is_some() {
+            lease.end(Ended::Recorded).unwrap();
             return self.ended(task);
         }
         assert!(
@@ -329,7 +331,7 @@ impl World {
         self.processes.push(Process {
             task,
             node,
-            claim: Some(claim),
+            lease: Some(lease),
             place: Place::open(&artifacts).unwrap(),
             lives: true,
         });
@@ -357,10 +359,10 @@ impl World {
 
     fn beat(&mut self, number: usize) {
         let (now, process) = (self.now, &mut self.processes[number]);
-        let Some(claim) = process.claim.as_ref().filter(|_| process.lives) else {
+        let Some(lease) = process.lease.as_ref().filter(|_| process.lives) else {
             return;
         };
-        if claim.beat_at(at(now)).unwrap() == Standing::Lost {
+        if lease.beat_at(at(now)).unwrap() == Standing::Lost {
             self.stop(number);
             return;
         }
@@ -374,7 +376,7 @@ impl World {
     fn stop(&mut self, number: usize) {
         let process = &mut self.processes[number];
         process.lives = false;
-        process.claim = None;
+        process.lease = None;
         let (task, node) = (process.task, process.node);
         self.nodes[node].remove(&number);
         if self.running.get(&task.id) == Some(&number) {
@@ -404,8 +406,8 @@ impl World {
             return;
         }
         let trial = self.processes[number].task.trial;
-        let claim = self.processes[number].claim.as_ref().unwrap();
-        if claim.standing().unwrap() == Standing::Lost {
+        let lease = self.processes[number].lease.as_ref().unwrap();
+        if lease.standing().unwrap() == Standing::Lost {
             return self.stop(number);
         }
         // A provider has its limits.
@@ -415,9 +417,9 @@ impl World {
             Outcome::Completed
         };
         write_record(&self.processes[number].place, trial, outcome);
-        let claim = self.processes[number].claim.take().unwrap();
-        if claim.standing().unwrap() == Standing::Ours {
-            claim.end(Ended::Recorded).unwrap();
+        let lease = self.processes[number].lease.take().unwrap();
+        if lease.standing().unwrap() == Standing::Ours {
+            lease.end(Ended::Recorded).unwrap();
             if outcome == Outcome::Completed {
                 let before = self.settled_at.insert(trial, self.now);
                 assert_eq!(before, None, "a trial was run to its end twice");
@@ -437,7 +439,7 @@ impl World {
         if self.dice.percent(60) {
             for number in self.nodes[node].clone() {
                 self.processes[number].lives = false;
-                self.processes[number].claim = None;
+                self.processes[number].lease = None;
             }
         }
         self.later(NOTICE, Event::Noticed(node));
@@ -500,7 +502,7 @@ fn simulate(size: Size, seed: u64) {
     let mut world = World::new(root, size, seed);
     world.run();
     for trial in 0..size.trials {
-        let record = finished(&world.folder(trial));
+        let record = finished(&world.folder(trial), None);
         let record = record.unwrap_or_else(|| panic!("seed {seed}: trial {trial} has no record"));
         let has_settled = world.settled_at.contains_key(&trial);
         let is_settled = !record.outcome.is_infrastructure();

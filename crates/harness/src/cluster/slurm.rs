@@ -7,13 +7,13 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_process::quick::{self, Environment, QuickCommand, Source};
+use proctor_process::quick::{self, QuickCommand, Source};
 
-use super::board::{Array, Queued, TaskId, Word};
+use super::planner::{Array, Queued, TaskId, Word};
 use crate::{
     config::{GatewayPlace, SlurmSettings},
     host::Host,
-    models,
+    model_access,
 };
 
 /// No command of Slurm takes this long while its controller answers.
@@ -193,7 +193,7 @@ impl Slurm<'_> {
         input: Option<String>,
     ) -> Result<String, SlurmError> {
         let mut command = QuickCommand::new(program).args(args);
-        command.env = Environment::Exactly(self.env());
+        command.env = self.env(program);
         command.stdin = input.map_or(Source::Null, |text| Source::Bytes(text.into_bytes()));
         let output = quick::output(command, PATIENCE).await;
         let output = output.map_err(|error| match error {
@@ -215,15 +215,20 @@ impl Slurm<'_> {
 
     /// What nodes get: our environment, without keys that stay on the head. It goes from process
     /// to process; no file of ours holds it.
-    fn env(&self) -> BTreeMap<OsString, OsString> {
+    /// Only `sbatch` passes its environment on.
+    fn env(&self, program: &str) -> BTreeMap<OsString, OsString> {
         let keeps_keys = self.settings.gateway == GatewayPlace::Head;
         let is_meant = |name: &str| {
             // Settings by which a user's own commands show or cancel only some jobs.
             let of_commands = ["SBATCH_", "SQUEUE_", "SCANCEL_", "SLURM_JOB"];
             let is_slurms = of_commands.iter().any(|start| name.starts_with(start));
-            !(is_slurms || keeps_keys && models::is_provider_key(name))
+            !(is_slurms || keeps_keys && model_access::is_provider_key(name))
         };
-        let ours = self.host.env.iter().filter(|(name, _)| is_meant(name));
+        let ours = match program {
+            "sbatch" => self.host.env.clone(),
+            _ => self.host.helper_env(&["SLURM_", "MUNGE_"]),
+        };
+        let ours = ours.into_iter().filter(|(name, _)| is_meant(name));
         let ours = ours.map(|(name, value)| (name.into(), value.into()));
         // Else lists of indices are cut short.
         ours.chain([("SLURM_BITSTR_LEN".into(), "0".into())])

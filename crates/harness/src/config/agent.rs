@@ -74,6 +74,25 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
+    /// An agent of this kind, without settings of its own.
+    pub fn of_kind(kind: &str, settings: &Settings) -> AgentSpec {
+        let empty = Node::empty_map(Span::default());
+        let mut spec = AgentSpec {
+            kind: AgentType::Named(kind.to_owned()),
+            kind_span: Span::default(),
+            agent_name: None,
+            model: None,
+            version: None,
+            default_model: None,
+            order: Vec::new(),
+            policy: PolicySpec::default(),
+            node: empty.clone(),
+            config: empty,
+        };
+        spec.complete(settings);
+        spec
+    }
+
     /// Take over what the project settings say, where the section says nothing.
     pub(super) fn complete(&mut self, settings: &Settings) {
         self.default_model.clone_from(&settings.model);

@@ -10,10 +10,10 @@ use super::{
     error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     hooks::{self, HookAsWritten},
-    judged,
     node::{Node, Span},
     paths, repo,
     settings::Settings,
+    shared,
     source::Source,
 };
 use crate::{hook::Hooks, platform, task::Reference};
@@ -80,7 +80,7 @@ pub fn load_eval(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedEval, ConfigError> {
-    judged::open(path, env, settings, |root, context| {
+    shared::open(path, env, settings, |root, context| {
         read(root, directory, context)
     })
 }
@@ -129,7 +129,7 @@ fn read(
         faults.push(fault.with_hint("name a folder elsewhere: the directory is not touched"));
     }
     let hooks = hooks::read(root, context.folder, &mut faults);
-    let evaluators = judged::evaluators(root, context, &mut faults)?;
+    let evaluators = shared::evaluators(root, context, &mut faults)?;
     match (directory, faults.is_empty()) {
         (Some(directory), true) => Ok(ResolvedEval {
             name: written.name,

@@ -15,10 +15,10 @@ use super::{
     litellm::{self, GatewayKind, LiteLlmSettings},
     node::{Node, Value},
     parse::{self, Format},
+    recording::{self, MissAsWritten, Recordings},
     size::bytes,
-    tapes::{self, MissAsWritten, Tapes},
 };
-use crate::progress::ProgressLimits;
+use crate::{config::ProgressLimits, record::LimitsRecord};
 
 /// The keys that this file reads.
 const KEYS: [&str; 6] = [
@@ -118,7 +118,7 @@ pub struct GatewaySettings {
     /// Who answers instead of the providers.
     pub script: Option<Arc<Script>>,
     /// What is done with recordings of the calls.
-    pub tapes: Option<Tapes>,
+    pub recordings: Option<Recordings>,
     /// LiteLLM between the gateway and the providers.
     pub litellm: Option<LiteLlmSettings>,
 }
@@ -251,6 +251,17 @@ pub struct ResourceLimits {
     pub pids: Option<u32>,
     /// Bytes on disk.
     pub disk: Option<u64>,
+}
+
+impl From<ResourceLimits> for LimitsRecord {
+    fn from(limits: ResourceLimits) -> LimitsRecord {
+        LimitsRecord {
+            cpus: limits.cpus,
+            memory_bytes: limits.memory,
+            pids: limits.pids,
+            disk_bytes: limits.disk,
+        }
+    }
 }
 
 /// What a trial may reach.
@@ -515,7 +526,7 @@ fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fa
         budget_tokens: written.budget_tokens,
         budget_calls: written.budget_calls,
         run_budget_usd: written.run_budget_usd,
-        tapes: written.tapes(node, folder)?,
+        recordings: written.recordings(node, folder)?,
         rename: gateway::renames(&written.rename),
         temperature: gateway::number(node, "temperature", Setting::Set)?,
         max_tokens: gateway::number(node, "max_tokens", Setting::AtMost)?,
@@ -535,8 +546,8 @@ fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fa
 }
 
 impl GatewayAsWritten {
-    fn tapes(&self, node: &Node, folder: &Utf8Path) -> Result<Option<Tapes>, Fault> {
-        let written = tapes::Written {
+    fn recordings(&self, node: &Node, folder: &Utf8Path) -> Result<Option<Recordings>, Fault> {
+        let written = recording::Written {
             record: self.record.as_deref(),
             replay: self.replay.as_deref(),
             on_miss: self.on_miss,

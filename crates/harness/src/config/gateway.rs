@@ -20,10 +20,10 @@ use super::{
     node::{Node, Value},
     parse::{self, Format},
     paths,
+    recording::Recordings,
     settings::Settings,
     source::Source,
     suggest,
-    tapes::Tapes,
 };
 
 /// The longest delay that can be put in: longer than any client waits.
@@ -293,7 +293,7 @@ pub struct GatewayOverrides {
     /// Who answers instead of the providers.
     pub script: Option<Arc<Script>>,
     /// What is done with recordings of the calls.
-    pub tapes: Option<Tapes>,
+    pub recordings: Option<Recordings>,
     /// What all trials may spend together, in dollars.
     pub run_budget_usd: Option<f64>,
     /// Prices that win over all others.
@@ -304,14 +304,14 @@ impl GatewayOverrides {
     /// Lay this over the gateway of a suite or a test case. What needs a gateway makes one. Prices
     /// are put in their order: those of the project's settings, of the file, of the command line.
     pub fn apply(&self, gateway: &mut Option<GatewaySettings>, settings: &Settings) {
-        if self.script.is_some() || self.tapes.is_some() || self.run_budget_usd.is_some() {
+        if self.script.is_some() || self.recordings.is_some() || self.run_budget_usd.is_some() {
             gateway.get_or_insert_default();
         }
         let Some(gateway) = gateway else {
             return;
         };
         gateway.script = self.script.clone().or(gateway.script.take());
-        gateway.tapes = self.tapes.clone().or(gateway.tapes.take());
+        gateway.recordings = self.recordings.clone().or(gateway.recordings.take());
         gateway.run_budget_usd = self.run_budget_usd.or(gateway.run_budget_usd);
         gateway.prices.splice(0..0, settings.prices.iter().cloned());
         gateway.prices.extend(self.prices.iter().cloned());

@@ -12,24 +12,25 @@ mod executor;
 mod gateway;
 mod hooks;
 mod interpolate;
-mod judged;
 mod litellm;
 mod node;
 mod parse;
 mod paths;
 mod policy;
+mod progress;
 mod prompt;
+mod recording;
 mod remarks;
 mod repo;
 mod scalar;
 mod schema;
 mod settings;
+mod shared;
 mod size;
 mod snippet;
 mod source;
 mod suggest;
 mod suite;
-mod tapes;
 mod testcase;
 #[cfg(test)]
 mod tests;
@@ -52,22 +53,23 @@ pub(crate) use interpolate::Variables;
 pub use litellm::LiteLlmSettings;
 pub use node::{Node, Span, Value};
 pub(crate) use paths::{absolute, file_beside};
-pub use policy::{CheckLoop, PolicySpec, RetryOn, RetrySpec};
+pub use policy::{CheckLoop, PolicySpec, RetrySpec};
+pub use progress::ProgressLimits;
 pub(crate) use prompt::read_prompt_file;
 pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
 };
-pub use repo::Repo;
+pub use recording::{RecordingMode, Recordings};
 pub(crate) use repo::revision_problem;
+pub use repo::{History, Repo};
 pub use schema::{schema_for_config, schema_for_eval};
 pub use settings::Settings;
 pub use source::Source;
 pub use suggest::unknown_name;
 pub use suite::{
     ResolvedSuite, SuiteAgent, is_suite, load_kept_suite, load_suite, results_dir_of,
-    suite_of_folder,
+    suite_of_folders,
 };
-pub use tapes::{TapeMode, Tapes};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;
 

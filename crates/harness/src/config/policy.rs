@@ -4,13 +4,14 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     agent::{self, AgentSpec},
     error::Fault,
     node::{Node, Value},
 };
+use crate::record::RetryOn;
 
 const MOST_TIMES: u32 = 10;
 const MOST_ITERATIONS: u32 = 100;
@@ -34,20 +35,6 @@ pub struct RetrySpec {
     pub times: u32,
     /// Who takes over at the last time.
     pub fallback: Option<Box<AgentSpec>>,
-}
-
-/// What an agent is started once more after.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum RetryOn {
-    /// The provider, the network or the sandbox failed.
-    Infrastructure,
-    /// The agent itself failed, gave up, or was ended for not getting on.
-    Error,
-    /// The agent said that it was done, and the workspace is as it was.
-    NoChange,
 }
 
 /// `loop`: start the agent again until a command succeeds.

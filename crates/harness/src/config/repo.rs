@@ -1,9 +1,23 @@
 //! Where the code of a task comes from: a URL or a folder.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::paths;
 use crate::platform;
+
+/// The commits that an agent sees besides the one that it starts from. Later ones, other branches
+/// and tags are never there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum History {
+    /// None: the workspace has one commit.
+    #[default]
+    None,
+    /// All commits that it comes from.
+    Full,
+}
 
 /// A repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

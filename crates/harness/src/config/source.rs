@@ -11,6 +11,7 @@ use super::{
     parse::{self, Format, MAX_FILE_BYTES},
     toml,
 };
+use crate::fs::hex;
 
 /// Shorter values are not hidden: they are no secrets, and hiding them would garble messages.
 const SHORTEST_SECRET: usize = 4;
@@ -115,13 +116,7 @@ impl Source {
 
     /// The sha256 of the file's bytes, in hex.
     pub fn hash(&self) -> String {
-        use std::fmt::Write;
-        Sha256::digest(self.text.as_bytes())
-            .iter()
-            .fold(String::new(), |mut hex, byte| {
-                write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
-                hex
-            })
+        hex(&Sha256::digest(self.text.as_bytes()))
     }
 
     /// An error about this file. Values of variables are replaced by their names.

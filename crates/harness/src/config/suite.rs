@@ -21,7 +21,10 @@ use super::{
     source::Source,
     thunderdome::{self, SuiteEnv},
 };
-use crate::task::{Task, repo_task::Surroundings};
+use crate::{
+    fs::is_safe_name,
+    task::{Task, repo_task::Surroundings},
+};
 
 const MAX_NAME: usize = 100;
 /// Keys that make a file a suite.
@@ -311,10 +314,9 @@ fn load(
     })
 }
 
-/// The suite of agents of these kinds on the tasks of a folder; the first kind that is installed
-/// when none is named.
-pub fn suite_of_folder(
-    folder: &Utf8Path,
+/// The suite of agents of these kinds on the tasks of folders; the first kind that is installed when none is named.
+pub fn suite_of_folders(
+    folders: &[Utf8PathBuf],
     kinds: &[String],
     env: &BTreeMap<String, String>,
     settings: &Settings,
@@ -331,8 +333,11 @@ pub fn suite_of_folder(
     if kinds.is_empty() {
         text.push_str("  - backend: auto\n");
     }
-    let folder = paths::absolute(folder);
-    text.extend(["tasks:\n  - folder: ", &quoted(folder.as_str()), "\n"]);
+    text.push_str("tasks:\n");
+    for folder in folders {
+        let folder = paths::absolute(folder);
+        text.extend(["  - folder: ", &quoted(folder.as_str()), "\n"]);
+    }
     let read = Source::of_suite_text("command line".into(), text, &variables);
     let read = read.map_err(|error| vec![error])?;
     resolve(read, env, settings, Remarks::default())
@@ -488,21 +493,13 @@ pub(super) fn agent_name(node: &Node) -> Result<String, Fault> {
         let message = format!("expected a string, found {}", node.value);
         return Err(Fault::new(node.span, message));
     };
-    if is_name(name) {
+    // Names become folders.
+    if is_safe_name(name) && name.len() <= MAX_NAME {
         return Ok(name.to_owned());
     }
     let message = format!("`{name}` cannot be an agent's name");
     let hint = format!("use up to {MAX_NAME} letters, digits, `.`, `_` and `-`");
     Err(Fault::new(node.span, message).with_hint(hint))
-}
-
-/// Names become folders.
-fn is_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.len() <= MAX_NAME
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
 fn check_unique<'a>(

@@ -14,17 +14,18 @@ use super::{
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     execution::{self, GatewaySettings},
     hooks::{self, HookAsWritten},
-    judged,
     node::{Node, Value},
     paths,
     repo::{self, Repo},
     settings::Settings,
+    shared,
     source::Source,
 };
 use crate::{
+    config::{History, ProgressLimits},
+    fs::is_safe_name,
     hook::Hooks,
-    progress::ProgressLimits,
-    task::{self, History, Reference},
+    task::{self, Reference},
 };
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
@@ -189,7 +190,7 @@ pub fn load(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<ResolvedCase, ConfigError> {
-    judged::open(path, env, settings, |root, context| {
+    shared::open(path, env, settings, |root, context| {
         if root.value == Value::Null {
             let fault = Fault::new(root.span, "the file is empty")
                 .with_hint("`proctor init` writes a test case to start from");
@@ -241,7 +242,7 @@ fn read_parts(root: &Node, context: &evaluator::Context<'_>) -> Result<Parts, Re
         }
     };
     let hooks = hooks::read(root, context.folder, &mut faults);
-    let evaluators = judged::evaluators(root, context, &mut faults)?;
+    let evaluators = shared::evaluators(root, context, &mut faults)?;
     let gateway = root
         .get("gateway")
         .map(|node| execution::gateway_without_suite(node, context.folder))
@@ -431,7 +432,7 @@ impl<'a> Checks<'a> {
         };
         if name.chars().count() > MAX_WORKSPACE_NAME {
             self.bad("workspace_name", "it has more than 100 characters");
-        } else if !is_workspace_name(name) {
+        } else if !is_safe_name(name) {
             self.bad(
                 "workspace_name",
                 "it must start with a letter or digit and hold only letters, digits, `.`, `_` and `-`",
@@ -455,11 +456,4 @@ impl<'a> Checks<'a> {
             }
         }
     }
-}
-
-fn is_workspace_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }

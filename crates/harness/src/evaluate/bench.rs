@@ -12,12 +12,12 @@ use super::{
     protect::{self, Circumstances, Protect},
     seal::{Rules, Seals},
     shell::{self, Ran, ShellCommand},
+    tests::Edit,
 };
 use crate::{
-    beneath::Beneath,
+    fs::{beneath::Beneath, dir},
     platform::{self, Shell, WriteWatch},
     sandbox::{Access, Room, View, docker::Network},
-    tree,
     workspace::WorkspaceError,
 };
 
@@ -173,7 +173,18 @@ impl<'a> Bench<'a> {
         setup: &'a Setup,
         judging: &'a Judging<'a>,
         place: &'a Place,
+        which: (&str, &str),
+    ) -> Result<Bench<'a>, String> {
+        Bench::open_edited(setup, judging, place, which, &[]).await
+    }
+
+    /// The same with edits of the task's own files, which no command sees as they were.
+    pub(super) async fn open_edited(
+        setup: &'a Setup,
+        judging: &'a Judging<'a>,
+        place: &'a Place,
         (name, tree): (&str, &str),
+        edits: &[Edit],
     ) -> Result<Bench<'a>, String> {
         let all = judging
             .scratch
@@ -192,7 +203,7 @@ impl<'a> Bench<'a> {
             filled = fill::fill(setup, judging, tree, &copy)
                 .await
                 .map_err(failed)?;
-            Ok(())
+            fill::edit(&copy, edits).map_err(|error| failed(error.into()))
         });
         let view = view(setup, [&copy, &home, &report, &case]);
         let image = setup.image.as_deref();
@@ -286,6 +297,11 @@ impl<'a> Bench<'a> {
                 "{file} appeared while the work was judged, and would decide how tests run: remove it and judge again with `proctor rescore`"
             )),
         }
+    }
+
+    /// The task's own files.
+    pub(super) fn sealed_files(&self) -> impl Iterator<Item = &str> {
+        self.seals.names()
     }
 
     /// Whether it is a copy of this tree.
@@ -396,7 +412,7 @@ impl<'a> Bench<'a> {
         // The engine removes its part while the files go.
         self.room.dismiss();
         let all = self.copy.parent().unwrap_or(&self.copy);
-        let removed = tree::remove(all);
+        let removed = dir::remove(all);
         let left = self.room.leave().await;
         left.map_err(|error| error.to_string())?;
         removed.map_err(|error| format!("could not remove the clean copy: {error}"))

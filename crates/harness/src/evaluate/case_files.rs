@@ -6,9 +6,9 @@ use fs_err as fs;
 
 use crate::{
     config::{EvaluatorSpec, Fault},
+    fs::dir,
     platform,
     task::Reference,
-    tree,
 };
 
 /// Names the folder of these files.
@@ -84,7 +84,7 @@ impl CaseFiles {
             }
             fs::create_dir_all(target.parent().unwrap_or(to))?;
             if about.is_dir() {
-                tree::copy_where(from.as_std_path(), target.as_std_path(), &keep)?;
+                dir::copy_where(from.as_std_path(), target.as_std_path(), &keep)?;
             } else {
                 fs::copy(&from, &target)?;
             }

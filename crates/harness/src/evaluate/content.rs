@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use super::{Finding, Judging, VerdictStatus};
 use crate::{
     config::{EvaluatorSpec, Fault},
-    log::Document,
+    record,
     session::{MessageKind, Role},
-    store,
+    transcript::Document,
 };
 
 /// `config` of `file`.
@@ -203,7 +203,7 @@ fn last_message(judging: &Judging<'_>) -> Result<String, String> {
 
 /// The normalised session.
 pub(super) fn read_log(judging: &Judging<'_>) -> Result<Document, String> {
-    let path = judging.artifacts.join(store::LOG_FILE);
+    let path = judging.artifacts.join(record::LOG_FILE);
     let bytes = fs_err::read(&path).map_err(|error| error.to_string())?;
     serde_json::from_slice(&bytes).map_err(|error| format!("{path} cannot be read: {error}"))
 }

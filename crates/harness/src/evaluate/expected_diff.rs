@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{Artifact, EVIDENCE, Finding, Judging, Place, VerdictStatus};
 use crate::{
     config::{EvaluatorSpec, Fault},
-    store,
+    record,
     workspace::FileChange,
 };
 
@@ -105,7 +105,7 @@ pub(super) async fn judge(
     let report = judging.artifacts.join(&path);
     fs_err::create_dir_all(report.parent().unwrap_or(&report))
         .map_err(|error| error.to_string())?;
-    store::write_json(&report, &json!({ "files": table.rows }))
+    record::write_json(&report, &json!({ "files": table.rows }))
         .map_err(|error| error.to_string())?;
     Ok(Finding {
         status: if similarity >= settings.threshold {

@@ -4,15 +4,17 @@
 use std::collections::BTreeSet;
 
 use camino::Utf8Path;
+use globset::GlobSet;
 
 use super::{
     Judging,
     bench::{Hidden, Setup},
     protect::{self, Circumstances, Merged, Owner},
     seal,
+    tests::Edit,
 };
 use crate::{
-    tree,
+    fs::{beneath::Beneath, dir},
     workspace::{ChangedFile, Entry, WorkspaceError},
 };
 
@@ -41,12 +43,30 @@ pub(super) async fn fill(
         Hidden::None => Vec::new(),
         Hidden::Revision(revision) => workspace.lay_over(revision, copy).await?,
         Hidden::Folder(folder) => {
-            tree::lay_over(folder.as_std_path(), copy.as_std_path())?;
+            dir::lay_over(folder.as_std_path(), copy.as_std_path())?;
             seal::files(folder.as_std_path())?
         }
     };
     filled.hidden.extend(hidden);
     Ok(filled)
+}
+
+/// Edit files of a copy. A file that is not as expected is left as it is.
+pub(super) fn edit(copy: &Utf8Path, edits: &[Edit]) -> std::io::Result<()> {
+    let below = Beneath::new(copy);
+    for edit in edits {
+        let is_there = below.metadata(&edit.path).is_ok();
+        match &edit.before {
+            None if !is_there => below.write(&edit.path, edit.after.as_bytes())?,
+            Some(before)
+                if below.read(&edit.path, u64::MAX).ok().as_deref() == Some(before.as_bytes()) =>
+            {
+                below.overwrite(&edit.path, edit.after.as_bytes())?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The tree to judge.
@@ -121,12 +141,17 @@ async fn circumstances(
 ) -> Result<Circumstances, WorkspaceError> {
     let workspace = judging.workspace;
     let mut facts = setup.facts.clone();
+    if changed.is_empty() {
+        return Ok(facts);
+    }
     let relatives = changed
         .iter()
         .flat_map(|file| protect::relatives(&file.path));
     let relatives: Vec<String> = relatives.collect();
     let on_base = workspace.existing(&workspace.base_tree, &relatives).await?;
     facts.on_base.extend(on_base);
+    facts.included = included(judging, &facts).await?;
+    facts.unvendored = unvendored(judging, changed).await?;
     let is_agents = |file: &ChangedFile| setup.protect.owner(file, &facts) == Owner::Agent;
     if changed.iter().all(is_agents) {
         return Ok(facts);
@@ -144,4 +169,54 @@ async fn circumstances(
         Err(error) => return Err(error),
     }
     Ok(facts)
+}
+
+/// The files that the makefiles of the base include, and those that these include.
+async fn included(judging: &Judging<'_>, facts: &Circumstances) -> Result<GlobSet, WorkspaceError> {
+    let workspace = judging.workspace;
+    let mut unread = protect::makefiles(facts);
+    let mut patterns = BTreeSet::new();
+    while let Some(file) = unread.pop() {
+        let Some(text) = workspace.file_at(&workspace.base_tree, &file).await else {
+            continue;
+        };
+        for pattern in protect::includes(&text, facts) {
+            if patterns.insert(pattern.clone()) {
+                unread.push(pattern);
+            }
+        }
+    }
+    let globs = protect::lenient_globs(&patterns);
+    if patterns.iter().any(|it| it.contains(['*', '?', '['])) {
+        let names = workspace.names_in(&workspace.base_tree).await?;
+        for name in names.iter().filter(|name| globs.is_match(name)) {
+            let text = workspace.file_at(&workspace.base_tree, name).await;
+            patterns.extend(protect::includes(&text.unwrap_or_default(), facts));
+        }
+    }
+    Ok(protect::lenient_globs(&patterns))
+}
+
+/// Folders of Go modules in which the work has new copies of modules that the base takes from elsewhere.
+async fn unvendored(
+    judging: &Judging<'_>,
+    changed: &[ChangedFile],
+) -> Result<BTreeSet<String>, WorkspaceError> {
+    let workspace = judging.workspace;
+    let folders = changed
+        .iter()
+        .filter_map(|file| protect::vendored_below(&file.path));
+    let mut found = BTreeSet::new();
+    for folder in folders.collect::<BTreeSet<_>>() {
+        let [module, copies] = ["go.mod", "vendor/modules.txt"].map(|it| protect::join(folder, it));
+        let text = workspace.file_at(&workspace.base_tree, &module).await;
+        let is_vendored = !workspace
+            .existing(&workspace.base_tree, &[copies])
+            .await?
+            .is_empty();
+        if text.is_some_and(|text| protect::needs_modules(&text)) && !is_vendored {
+            found.insert(folder.to_owned());
+        }
+    }
+    Ok(found)
 }

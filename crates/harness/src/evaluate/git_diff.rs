@@ -1,11 +1,16 @@
 //! `git-diff`: how large the change is and how it is spread over files.
 
+use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, Finding, Judging, VerdictStatus};
-use crate::{store::PATCH_FILE, workspace::FileChange};
+use crate::{
+    fs::dir,
+    record::{DiffRecord, PATCH_FILE},
+    workspace::{Change, FileChange},
+};
 
 /// `config` of `git-diff`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -79,6 +84,18 @@ impl Size {
     fn total(self) -> u64 {
         self.added + self.removed
     }
+}
+
+/// The record of a change whose patch is in the file `patch`.
+pub(crate) fn diff_record(change: &Change, patch: &Utf8Path) -> std::io::Result<DiffRecord> {
+    let size = Size::of(&change.files);
+    Ok(DiffRecord {
+        files_changed: size.files,
+        lines_added: size.added,
+        lines_removed: size.removed,
+        tree: change.tree.clone(),
+        patch_hash: dir::hash_file(patch)?,
+    })
 }
 
 /// Shannon entropy in bits of the lines changed over the files: 0 when one file has them all.

@@ -26,7 +26,7 @@ mod verifier;
 mod words;
 
 pub(crate) use above::place;
-pub(crate) use git_diff::Size;
+pub(crate) use git_diff::diff_record;
 pub(crate) use protect::{Protect, globs};
 pub(crate) use verifier::{copy_without_ignored, make_executable};
 
@@ -36,18 +36,17 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{EvaluatorSpec, Fault, PromptSource},
+    fs::dir,
     host::Host,
-    models::Models,
+    model_access::Models,
+    record::{Artifact, DEFAULT_WEIGHT, Verdict, VerdictError, VerdictStatus},
     sandbox::{Access, Rights, Room, RoomSpec, Sandbox, View, docker::Network},
     task::{Environment, Files, Install, Reference, Task, Verifier},
-    tree,
     usage::Usage,
     workspace::{Change, Workspace},
 };
@@ -123,82 +122,6 @@ pub const EVALUATORS: [(&str, &str); 13] = [
 
 /// Where evaluators leave files, below a trial's artifacts.
 pub const EVIDENCE: &str = "evaluators";
-
-/// What an evaluator says.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Verdict {
-    /// Which evaluator.
-    pub evaluator: String,
-    /// What it found.
-    pub status: VerdictStatus,
-    /// How good the work is, from 0 to 1; null when it only says passed or failed.
-    #[serde(default)]
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub score: Option<f64>,
-    /// How much it counts in the trial's score; 0 for what only measures.
-    #[serde(default = "one")]
-    #[schemars(range(min = 0.0))]
-    pub weight: f64,
-    /// What it measured.
-    pub metrics: Map<String, Value>,
-    /// The finding in one line.
-    pub message: String,
-    /// How long it took.
-    pub duration_ms: u64,
-    /// When it was done.
-    pub timestamp: String,
-    /// What was asserted, as written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assertions: Option<Map<String, Value>>,
-    /// Files that it left.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub artifacts: Vec<Artifact>,
-    /// Files of the agent that were judged as the task has them: changed ones were restored, new ones removed. A
-    /// manifest names the keys that came from the task.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub restored: Vec<String>,
-    /// Why no verdict was reached.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<VerdictError>,
-}
-
-/// What an evaluator counts when nothing is said.
-fn one() -> f64 {
-    1.0
-}
-
-/// What an evaluator found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum VerdictStatus {
-    /// All is as it should be.
-    Passed,
-    /// Something is not.
-    Failed,
-    /// There was nothing to judge.
-    Skipped,
-    /// The evaluator itself failed: no verdict.
-    Error,
-}
-
-/// A file that an evaluator left in the artifacts folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Artifact {
-    /// What kind of file.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Its path below the artifacts folder.
-    pub path: String,
-    /// What it shows.
-    pub description: String,
-}
-
-/// Why no verdict was reached.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VerdictError {
-    /// What went wrong.
-    pub message: String,
-}
 
 /// What evaluators work on.
 pub struct Judging<'a> {
@@ -331,7 +254,7 @@ impl Judging<'_> {
     /// Give folders to whoever judges.
     fn hand_over(&self, folders: &[Utf8PathBuf]) -> Result<(), String> {
         for folder in folders.iter().filter(|_| self.host.is_root) {
-            tree::give(folder.as_std_path(), JUDGE)
+            dir::give(folder.as_std_path(), JUDGE)
                 .map_err(|error| format!("could not hand over {folder}: {error}"))?;
         }
         Ok(())
@@ -381,7 +304,7 @@ impl Evaluator {
             }
             (Some((weight, _)), false) => weight,
             (None, true) => 0.0,
-            (None, false) => one(),
+            (None, false) => DEFAULT_WEIGHT,
         };
         Ok(Evaluator {
             name: spec.name.clone(),
@@ -394,7 +317,7 @@ impl Evaluator {
     pub fn of_verifier(verifier: Verifier) -> Evaluator {
         Evaluator {
             name: "verifier".to_owned(),
-            weight: one(),
+            weight: DEFAULT_WEIGHT,
             kind: Kind::Verifier(Arc::new(verifier)),
         }
     }

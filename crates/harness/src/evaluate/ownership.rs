@@ -32,6 +32,11 @@ impl Evaluator {
         self
     }
 
+    /// Whether its settings ask for sentinels, which need a reference solution.
+    pub(crate) fn asks_for_sentinels(&self) -> bool {
+        matches!(&self.kind, Kind::Tests(settings) if settings.asks_for_sentinels())
+    }
+
     /// What the author of the task should say: whose the files are that a command runs.
     pub fn questions(&self) -> Vec<String> {
         let files = self
@@ -71,10 +76,7 @@ impl Finding {
         self.status = VerdictStatus::Failed;
         self.score = Some(0.0);
         let files = self.tampered.join(", ");
-        self.message = format!(
-            "tampered: {files} changed while the work was judged; {}",
-            self.message
-        );
+        self.message = format!("tampered: {files}; {}", self.message);
         self.metrics
             .insert("tampered".to_owned(), self.tampered.clone().into());
         self

@@ -1,10 +1,15 @@
 //! The reward that a Harbor verifier leaves: `reward.json` or `reward.txt`. What is missing,
 //! empty or no number is no reward, and never a 0.
 
-use std::io::Read;
+use std::{
+    io::{self, ErrorKind},
+    path::Path,
+};
 
 use camino::Utf8Path;
 use serde_json::{Map, Value};
+
+use crate::fs::beneath::Beneath;
 
 /// A reward file larger than this is none.
 const MAX_BYTES: u64 = 1 << 20;
@@ -20,8 +25,9 @@ pub struct Rewards {
     pub all: Map<String, Value>,
 }
 
-/// Read the reward in `folder` (Harbor's `/logs/verifier`). `reward.json` wins.
-pub fn read(folder: &Utf8Path) -> Result<Rewards, String> {
+/// Read the reward in the folder `verifier` of `logs` (Harbor's `/logs`). `reward.json` wins.
+pub fn read(logs: &Utf8Path) -> Result<Rewards, String> {
+    let logs = Beneath::new(logs);
     for (name, parse) in [
         (
             "reward.json",
@@ -29,31 +35,28 @@ pub fn read(folder: &Utf8Path) -> Result<Rewards, String> {
         ),
         ("reward.txt", from_text),
     ] {
-        if let Some(text) =
-            text_of(&folder.join(name)).map_err(|error| format!("{name} {error}"))?
-        {
+        if let Some(text) = text_of(&logs, name).map_err(|error| format!("{name} {error}"))? {
             return parse(&text).map_err(|problem| format!("{name} {problem}"));
         }
     }
     Err("neither reward.json nor reward.txt was written".to_owned())
 }
 
-/// The text of a regular file; `None` when there is nothing.
-fn text_of(path: &Utf8Path) -> Result<Option<String>, String> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+/// The text of a regular file; `None` when there is nothing. The tests ran the agent's code: a link may lead anywhere.
+fn text_of(logs: &Beneath, name: &str) -> Result<Option<String>, String> {
+    let path = Path::new("verifier").join(name);
+    match logs.metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot be read: {error}")),
-        // The tests ran the agent's code: a link may lead anywhere.
         Ok(about) if !about.is_file() => return Err("is not a regular file".to_owned()),
         Ok(about) if about.len() > MAX_BYTES => return Err("is larger than 1 MiB".to_owned()),
         Ok(_) => {}
     }
-    let mut text = String::new();
-    let read =
-        fs_err::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-    match read {
-        Ok(_) if text.trim().is_empty() => Err("is empty".to_owned()),
-        Ok(_) => Ok(Some(text)),
+    let bytes = logs.read(path, MAX_BYTES);
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+    match text {
+        Ok(text) if text.trim().is_empty() => Err("is empty".to_owned()),
+        Ok(text) => Ok(Some(text)),
         Err(error) => Err(format!("cannot be read: {error}")),
     }
 }
@@ -104,8 +107,10 @@ mod tests {
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
+        let verifier = dir.path().join("verifier");
+        std::fs::create_dir(&verifier).unwrap();
         for (name, text) in files {
-            std::fs::write(dir.path().join(name), text).unwrap();
+            std::fs::write(verifier.join(name), text).unwrap();
         }
         dir
     }
@@ -166,8 +171,16 @@ mod tests {
     #[test]
     fn a_link_is_no_reward() {
         let dir = folder(&[("elsewhere", "1")]);
-        std::os::unix::fs::symlink("elsewhere", dir.path().join("reward.txt")).unwrap();
-        let error = read(Utf8Path::from_path(dir.path()).unwrap()).unwrap_err();
+        let link = dir.path().join("verifier/reward.txt");
+        std::os::unix::fs::symlink("elsewhere", link).unwrap();
+        let logs = Utf8Path::from_path(dir.path()).unwrap();
+        let error = read(logs).unwrap_err();
         assert!(error.contains("not a regular file"), "{error}");
+        // Nor is the file in a folder behind a link.
+        std::fs::create_dir(dir.path().join("other")).unwrap();
+        std::os::unix::fs::symlink("../verifier", dir.path().join("other/verifier")).unwrap();
+        std::fs::write(dir.path().join("verifier/reward.json"), "1").unwrap();
+        assert!(read(logs).is_ok());
+        assert!(read(&logs.join("other")).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
     io::{self, Read},
     path::Path,
     time::SystemTime,
@@ -10,7 +11,10 @@ use std::{
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use crate::{platform, store};
+use crate::{
+    fs::{beneath::Beneath, hex},
+    platform,
+};
 
 /// Folders of installed packages and build products, which commands fill while they run.
 const UNSEALED: [&str; 4] = ["node_modules", "target", ".venv", ".git"];
@@ -50,21 +54,28 @@ impl Seals {
             has_times: rules.has_times,
             ..Seals::default()
         };
+        let root = Beneath::new(copy);
         for name in files(copy)? {
             if (rules.is_decisive)(&name) {
                 seals.decisive.insert(name.clone());
             }
             if (rules.is_sealed)(&name) {
-                let stamp = stamp(&copy.join(&name))?;
+                let stamp = stamp(&root, &name)?;
                 seals.files.insert(name, stamp);
             }
         }
         Ok(seals)
     }
 
+    /// The names of the sealed files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
     /// The files whose seal is broken, and settings of runners that were not there before.
     pub(super) fn broken(&self, copy: &Path, rules: &Rules<'_>) -> io::Result<Vec<String>> {
-        let is_broken = |name: &str, before: &Stamp| match stamp(&copy.join(name)) {
+        let root = Beneath::new(copy);
+        let is_broken = |name: &str, before: &Stamp| match stamp(&root, name) {
             Err(_) => true,
             Ok(now) => now.content != before.content || (self.has_times && now != *before),
         };
@@ -81,12 +92,13 @@ impl Seals {
     }
 }
 
-fn stamp(path: &Path) -> io::Result<Stamp> {
-    let about = fs::symlink_metadata(path)?;
+/// The state of one file. A folder on the way that is a link now is an error.
+fn stamp(root: &Beneath, name: &str) -> io::Result<Stamp> {
+    let about = root.metadata(name)?;
     let content = if about.is_symlink() {
-        format!("link {}", fs::read_link(path)?.display())
+        format!("link {}", root.link(name)?.display())
     } else if about.is_file() {
-        digest(path)?
+        digest(root.open(Path::new(name))?)?
     } else {
         "no file".to_owned()
     };
@@ -96,13 +108,12 @@ fn stamp(path: &Path) -> io::Result<Stamp> {
     })
 }
 
-fn digest(path: &Path) -> io::Result<String> {
-    let mut file = fs::File::open(path)?;
+fn digest(mut file: File) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut part = vec![0; 1 << 16];
     loop {
         match file.read(&mut part)? {
-            0 => return Ok(store::hex(&hash.finalize())),
+            0 => return Ok(hex(&hash.finalize())),
             length => hash.update(&part[..length]),
         }
     }
@@ -179,6 +190,17 @@ mod tests {
         fs::write(path("tests/restored"), "x").unwrap();
         fs::remove_file(path("tests/gone")).unwrap();
         fs::write(path("conftest.py"), "").unwrap();
+        fs::rename(path("tests"), path("moved")).unwrap();
+        let broken = seals.broken(dir.path(), &RULES).unwrap();
+        assert_eq!(broken.len(), 5, "{broken:?}");
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("moved", path("tests")).unwrap();
+            // The same files behind a link are not the same files.
+            assert_eq!(seals.broken(dir.path(), &RULES).unwrap(), broken);
+            fs::remove_file(path("tests")).unwrap();
+        }
+        fs::rename(path("moved"), path("tests")).unwrap();
         let broken = seals.broken(dir.path(), &RULES).unwrap();
         assert_eq!(
             broken,

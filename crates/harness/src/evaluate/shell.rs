@@ -52,6 +52,9 @@ impl Ran {
             }
             (Some(EndReason::TimedOut), _) => Err(format!("`{line}` ran into its time limit")),
             (Some(EndReason::Cancelled), _) => Err(format!("`{line}` was interrupted")),
+            (Some(EndReason::SupervisorLost), _) => {
+                Err(format!("the supervisor of `{line}` was killed"))
+            }
             _ => Err(format!("`{line}` ended in an unknown way")),
         }
     }

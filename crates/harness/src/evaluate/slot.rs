@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::store;
+use crate::{fs::open_lock_file, record};
 
 /// How often a lock that another holds is tried.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ impl Slot {
     /// Wait for the place of the answer with this key in `folder`.
     pub(super) async fn claim(folder: &Utf8Path, key: &str) -> std::io::Result<Slot> {
         fs::create_dir_all(folder)?;
-        let lock = store::lock_file(&folder.join(format!("{key}.lock")))?;
+        let lock = open_lock_file(&folder.join(format!("{key}.lock")))?;
         while let Err(error) = lock.try_lock() {
             match error {
                 std::fs::TryLockError::WouldBlock => tokio::time::sleep(PAUSE).await,
@@ -45,7 +45,7 @@ impl Slot {
     }
 
     /// Keep an answer.
-    pub(super) fn put(&self, kept: &impl Serialize) -> Result<(), store::StoreError> {
-        store::write_json(&self.path, kept)
+    pub(super) fn put(&self, kept: &impl Serialize) -> Result<(), record::StoreError> {
+        record::write_json(&self.path, kept)
     }
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     config::{EvaluatorSpec, Fault},
-    store,
+    record,
 };
 
 /// What is new, finding by finding.
@@ -151,7 +151,7 @@ pub(super) async fn judge(
     let new = now.new_since(before);
     let bad: Vec<_> = new.iter().filter(|it| it.level >= settings.level).collect();
     let path = format!("{}/{FINDINGS}", place.folder);
-    store::write_json(&judging.artifacts.join(&path), &json!({ "new": new }))
+    record::write_json(&judging.artifacts.join(&path), &json!({ "new": new }))
         .map_err(|error| error.to_string())?;
     let status = if bad.len() <= settings.max_new {
         VerdictStatus::Passed

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Finding, Judging, VerdictStatus, content::read_log};
 use crate::{
     config::{EvaluatorSpec, Fault},
-    log::{Document, ToolCall},
+    transcript::{Document, ToolCall},
     usage::{Usage, Usd},
 };
 

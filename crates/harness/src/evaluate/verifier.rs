@@ -2,6 +2,7 @@
 //! the reward that they leave. The exit code of the tests says nothing.
 
 mod container;
+mod interpreters;
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,14 @@ use super::{
     shell::{Ran, ShellCommand},
 };
 use crate::{
-    glob::{Ignore, IgnoreSyntax},
+    fs::{
+        beneath::Beneath,
+        dir,
+        glob::{Ignore, IgnoreSyntax},
+    },
     platform,
     sandbox::Room,
     task::{Verifier, VerifierMode},
-    tree,
 };
 
 /// From this reward on a trial has passed.
@@ -87,13 +91,16 @@ async fn judge_here(
         .run(&Room::Local, judging.host, judging.cancel)
         .await?;
     let left = folders.logs.join("verifier");
-    let rewards = reward::read(&left);
-    // What the tests left is evidence; they may have removed even the folder.
-    if left.exists() {
-        tree::rename(&left, logs.join("verifier"))
+    let rewards = reward::read(&folders.logs);
+    // The files that the tests left are evidence; they may have removed even the folder, or made it a link.
+    if Beneath::new(&folders.logs)
+        .metadata("verifier")
+        .is_ok_and(|it| it.is_dir())
+    {
+        dir::rename(&left, logs.join("verifier"))
             .map_err(|error| format!("what it left could not be kept: {error}"))?;
     }
-    tree::remove(&all).map_err(|error| format!("could not be cleaned up: {error}"))?;
+    dir::remove(&all).map_err(|error| format!("could not be cleaned up: {error}"))?;
     conclude(verifier, &ran, &rewards, place)
 }
 
@@ -115,7 +122,7 @@ pub(crate) fn copy_without_ignored(from: &Utf8Path, to: &Utf8Path) -> std::io::R
         let is_ignored = below.is_some_and(|below| ignore.has(&platform::slashed(below)));
         !is_ignored || (path.is_dir() && ignore.has_exceptions())
     };
-    tree::copy_where(from.as_std_path(), to.as_std_path(), &keep)
+    dir::copy_where(from.as_std_path(), to.as_std_path(), &keep)
 }
 
 /// Let a script be run.

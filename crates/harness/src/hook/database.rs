@@ -7,7 +7,10 @@ use fs_err as fs;
 use serde_json::{Value, json};
 
 use super::{Did, HookStatus, Scene};
-use crate::store::{self, Results};
+use crate::{
+    fs::open_lock_file,
+    record::{self, Results},
+};
 
 /// How often a lock that another trial holds is tried.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -59,7 +62,7 @@ impl Database {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let folder = self.path.parent().unwrap_or(&self.path);
         fs::create_dir_all(folder).map_err(|error| text(&error))?;
-        let lock = store::lock_file(&Utf8PathBuf::from(format!("{}.lock", self.path)));
+        let lock = open_lock_file(&Utf8PathBuf::from(format!("{}.lock", self.path)));
         let lock = lock.map_err(|error| text(&error))?;
         // Trials of one run write to the same file.
         while let Err(error) = lock.try_lock() {
@@ -70,7 +73,7 @@ impl Database {
         }
         let mut entries = self.entries()?;
         entries.push(self.entry(results).map_err(|error| text(&error))?);
-        store::write_json(&self.path, &entries).map_err(|error| text(&error))?;
+        record::write_json(&self.path, &entries).map_err(|error| text(&error))?;
         Ok(entries.len())
     }
 

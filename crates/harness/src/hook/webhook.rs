@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{Did, HookStatus, Scene};
-use crate::store::{self, PATCH_FILE};
+use crate::{fs::hex, record::PATCH_FILE};
 
 /// How often it is tried.
 const ATTEMPTS: u32 = 3;
@@ -126,7 +126,7 @@ impl Webhook {
         let own = self.headers.iter();
         headers.extend(own.map(|(name, value)| (name.clone(), value.clone())));
         if let Some(secret) = &self.secret {
-            let signature = store::hex(&hmac(secret.as_bytes(), body));
+            let signature = hex(&hmac(secret.as_bytes(), body));
             headers.push((SIGNATURE.to_owned(), format!("sha256={signature}")));
         }
         Outgoing {
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn the_signature_is_the_one_of_the_standard() {
         let check = |key: &[u8], message: &[u8], expect: &str| {
-            assert_eq!(store::hex(&hmac(key, message)), expect);
+            assert_eq!(hex(&hmac(key, message)), expect);
         };
         check(
             b"Jefe",

@@ -5,7 +5,7 @@ use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
 use super::LOG_FILE;
-use crate::models::calls_below;
+use crate::model_access::calls_below;
 
 /// What a run used, by LiteLLM's own log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -80,7 +80,7 @@ fn lines<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<Vec<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::CALLS_FILE;
+    use crate::model_access::CALLS_FILE;
 
     fn account(litellm: &[u64], gateway: &[&[u64]]) -> LiteLlmAccount {
         let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_process::quick::{self, QuickCommand};
 
-use super::{LONGEST, Package, PackageError, tail};
+use super::{LONGEST, OF_INSTALLERS, Package, PackageError, tail};
 use crate::host::Host;
 
 /// The folder of the modules.
@@ -39,13 +39,15 @@ impl PythonVersion {
 
     /// The one of this machine's `python3`.
     pub async fn here(host: &Host) -> Option<PythonVersion> {
-        version_of(&usual(host)?).await
+        version_of(&usual(host)?, host).await
     }
 }
 
-async fn version_of(python: &Utf8Path) -> Option<PythonVersion> {
-    let command = QuickCommand::new(python).args(["--version"]);
-    let output = quick::output(command, crate::agent::PROBE_LIMIT)
+async fn version_of(python: &Utf8Path, host: &Host) -> Option<PythonVersion> {
+    let command = QuickCommand::new(python)
+        .args(["--version"])
+        .envs(host.helper_env(&[]));
+    let output = quick::output(command, crate::record::cli::PROBE_LIMIT)
         .await
         .ok()?;
     PythonVersion::parse(&String::from_utf8_lossy(&output.stdout))
@@ -63,7 +65,7 @@ async fn find(version: PythonVersion, host: &Host) -> Option<Utf8PathBuf> {
         return Some(named);
     }
     let usual = usual(host)?;
-    (version_of(&usual).await == Some(version)).then_some(usual)
+    (version_of(&usual, host).await == Some(version)).then_some(usual)
 }
 
 /// Install a package and what else it needs for this version of Python.
@@ -91,6 +93,7 @@ pub(super) async fn install(
     let args = args.iter().chain(&quiet).chain(with).copied();
     let command = QuickCommand::new(&python)
         .args(args.chain([wanted.as_str()]))
+        .envs(host.helper_env(&OF_INSTALLERS))
         .cwd(folder);
     let failed = |message: String| PackageError::Failed {
         command: "pip install",

@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     agent::{Adapter, Agent},
-    config::{AgentSpec, CheckLoop, ConfigError, Fault, RetryOn, Source},
+    config::{AgentSpec, CheckLoop, ConfigError, Fault, Source},
     packages::Package,
+    record::RetryOn,
 };
 
 /// When an agent is started once more in the same trial.

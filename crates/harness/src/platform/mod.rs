@@ -14,7 +14,6 @@ pub(crate) const REMOVES_WHAT_IS_OPEN: bool = cfg!(unix);
 mod birth;
 pub(crate) mod engine;
 mod memory;
-pub(crate) mod pointer;
 mod retry;
 mod search;
 mod shell;
@@ -33,7 +32,7 @@ pub(crate) use sys::{
     tells_case, touch, usual_engines,
 };
 pub(crate) use text::{
-    HOME_FOLDERS, canonical, is_rooted, null_device, own_environment, path_of_file_url, slashed,
-    slashed_below, text_of_file,
+    HOME_FOLDERS, OF_WINDOWS, canonical, is_rooted, null_device, own_environment, path_of_file_url,
+    slashed, slashed_below, text_of_file,
 };
 pub(crate) use writes::{WriteWatch, Writes};

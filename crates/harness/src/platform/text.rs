@@ -123,7 +123,7 @@ pub(crate) const HOME_FOLDERS: &[&str] = if cfg!(windows) {
 };
 
 /// What Windows programs do not start without, or look for their own parts with.
-const OF_WINDOWS: [&str; 20] = [
+pub(crate) const OF_WINDOWS: [&str; 20] = [
     "SystemRoot",
     "SystemDrive",
     "windir",

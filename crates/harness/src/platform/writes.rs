@@ -30,10 +30,7 @@ impl WriteWatch {
 
     /// Watch the file `name` in `folder`; `None` when the system does not say.
     pub(crate) fn start(folder: &Utf8Path, name: &str) -> Option<WriteWatch> {
-        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-        let events = init(CreateFlags::CLOEXEC).ok()?;
-        let flags = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
-        add_watch(&events, folder.as_std_path(), flags).ok()?;
+        let events = events_of(folder)?;
         let (path, name) = (folder.join(name), name.to_owned());
         let watch = move || follow(&events, &path, &name);
         let thread = std::thread::Builder::new().spawn(watch).ok()?;
@@ -56,13 +53,26 @@ impl WriteWatch {
     }
 }
 
+/// Ask the system for what happens in a folder. The kernel merges an event with an equal one before it that was not
+/// read yet; that a file is opened stands between two of its closes.
+#[cfg(target_os = "linux")]
+fn events_of(folder: &Utf8Path) -> Option<std::os::fd::OwnedFd> {
+    use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+    let events = init(CreateFlags::CLOEXEC).ok()?;
+    let flags = WatchFlags::OPEN | WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
+    add_watch(&events, folder.as_std_path(), flags).ok()?;
+    Some(events)
+}
+
 #[cfg(target_os = "linux")]
 fn follow(events: &std::os::fd::OwnedFd, path: &Utf8Path, name: &str) -> Writes {
+    use rustix::fs::inotify::ReadFlags;
     let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
     let mut reader = rustix::fs::inotify::Reader::new(events, &mut buffer);
     let mut writes = Writes::default();
     loop {
         let event = match reader.next() {
+            Ok(event) if event.events().contains(ReadFlags::OPEN) => continue,
             Ok(event) => event.file_name().map(|name| name.to_bytes().to_vec()),
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return writes,
@@ -116,6 +126,17 @@ impl WriteWatch {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_writes_before_the_first_is_seen_are_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(dir.path()).unwrap();
+        let events = events_of(folder).unwrap();
+        for name in ["report", "report", WriteWatch::END] {
+            fs_err::write(folder.join(name), "x").unwrap();
+        }
+        assert_eq!(follow(&events, &folder.join("report"), "report").closes, 2);
+    }
 
     #[test]
     fn every_content_that_a_program_closes_is_kept() {

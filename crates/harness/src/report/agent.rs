@@ -10,11 +10,11 @@ use super::{
     trials::{AgentRow, Trial, Trials},
 };
 use crate::{
+    record::TrialStatus,
     stats::{
         AllOf, BothWays, Interval, Median, PassRate, Passes, Place, Scores, Unit, bootstrap_mean,
         mean, median, pass_at_k, pass_pow_k, pass_rate,
     },
-    store::TrialStatus,
     usage::Usd,
 };
 

@@ -6,7 +6,10 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use super::trials::Trials;
-use crate::store::{StoreError, write_json};
+use crate::{
+    fs::is_name_char,
+    record::{StoreError, write_json},
+};
 
 /// The version of the file.
 const BASELINE_VERSION: &str = "1.0.0";
@@ -75,9 +78,8 @@ impl Baseline {
 
     /// Its file in a folder of baselines.
     pub fn path(folder: &Utf8Path, name: &str) -> Result<Utf8PathBuf, BaselineError> {
-        let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let is_name = !name.is_empty() && !name.starts_with('.') && name.len() <= 100;
-        if is_name && name.chars().all(is_safe) {
+        if is_name && name.chars().all(is_name_char) {
             Ok(folder.join(format!("{name}.json")))
         } else {
             let name = name.to_owned();

@@ -11,12 +11,12 @@ use super::{
     trials::{TaskRow, Trial, Trials},
 };
 use crate::{
-    in_order::map_in_order,
+    parallel_map::parallel_map,
+    record::TrialStatus,
     stats::{
         Comparison, Effect, Interval, Level, McNemar, Paired, Passes, Power, Scores, Told, Within,
         mcnemar, within_tasks,
     },
-    store::TrialStatus,
 };
 
 /// What is compared.
@@ -165,7 +165,7 @@ pub struct Versus {
 
 /// Compare each pair of agents, side by side.
 pub fn compare_all(pairs: &[(Side, Side)], basis: Basis) -> Vec<Versus> {
-    map_in_order(pairs, |(one, other)| compare(*one, *other, basis))
+    parallel_map(pairs, |(one, other)| compare(*one, *other, basis))
 }
 
 /// Compare two agents.

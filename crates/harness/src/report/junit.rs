@@ -7,7 +7,7 @@ use super::{
     markup,
     trials::{Trial, Trials},
 };
-use crate::store::TrialStatus;
+use crate::record::TrialStatus;
 
 /// All trials as JUnit XML.
 pub fn junit(trials: &Trials) -> String {

@@ -12,12 +12,12 @@ use super::{
     trials::{RunRow, Trial, Trials},
 };
 use crate::{
-    in_order::map_in_order,
+    parallel_map::parallel_map,
+    record::TrialStatus,
     stats::{
         Contender, Level, Paired, Point, Power, Ranking, Resampling, Scores, Seed, Variation,
         pareto_front, rank, variations,
     },
-    store::TrialStatus,
 };
 
 /// The version of the report's JSON.
@@ -119,7 +119,7 @@ impl Report {
         let rows = Row::all(trials);
         let tasks = task_reports(trials, &rows);
         let k = tries(&rows);
-        let mut agents = map_in_order(&rows, |row| agent_report(row, &tasks, k, basis));
+        let mut agents = parallel_map(&rows, |row| agent_report(row, &tasks, k, basis));
         let ranking = ranking(&rows, basis);
         place(&mut agents, &ranking);
         let mut report = Report {

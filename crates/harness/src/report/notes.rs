@@ -23,6 +23,7 @@ pub(super) fn notes(trials: &Trials, report: &Report) -> Vec<String> {
     about_definitions(trials, &mut notes);
     about_agents(report, &mut notes);
     about_accounts(trials, &mut notes);
+    about_judges(trials, &mut notes);
     about_components(report, &mut notes);
     about_places(trials, &mut notes);
     about_sources(trials, &mut notes);
@@ -57,7 +58,7 @@ fn about_runs(report: &Report, notes: &mut Vec<String>) {
         if !run.unreadable.is_empty() {
             let names = some(run.unreadable.iter().map(String::as_str));
             notes.push(format!(
-                "{}: records that cannot be read: {names}.",
+                "{}: records that cannot be read or name another trial: {names}.",
                 run.name
             ));
         }
@@ -207,6 +208,19 @@ fn about_accounts(trials: &Trials, notes: &mut Vec<String>) {
             tame(&first.differences.join("; ")),
             trials.tasks[first.task].name,
             first.trial
+        ));
+    }
+}
+
+/// Judges whose calls no gateway saw.
+fn about_judges(trials: &Trials, notes: &mut Vec<String>) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in trials.trials.iter().flat_map(|it| &it.unverified_judges) {
+        *counts.entry(name).or_default() += 1;
+    }
+    for (name, count) in counts {
+        notes.push(format!(
+            "`{name}` is unverified in {count} trials: no gateway saw a model answer this judge."
         ));
     }
 }

@@ -8,11 +8,10 @@ use fs_err as fs;
 use super::trials::{AgentRow, RunRow, TaskRow, Trial, Trials, place_of, tame};
 use crate::{
     foreign::{self, ForeignMeta},
-    in_order::in_order,
+    fs::{LOCK_FILE, is_locked},
+    parallel_map::parallel_for_each,
     platform,
-    store::{self, RECORD_FILE, Record},
-    suite::KeptPlan,
-    watch::trial_folders,
+    record::{self, PlanFile, RECORD_FILE, Record, follow::trial_folders},
 };
 
 /// A folder holds no trial.
@@ -32,12 +31,17 @@ pub fn read(runs: &[Utf8PathBuf]) -> Result<Trials, NoTrials> {
     Ok(collector.finish())
 }
 
-/// The folders of a run's trials, whether or not they have begun.
-fn folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
-    if let Ok(plan) = KeptPlan::read(run) {
+/// The id of a run, where its plan says it, and the folders of its trials, whether or not they have begun.
+fn folders(run: &Utf8Path) -> (Option<String>, Vec<Utf8PathBuf>) {
+    if let Ok(plan) = PlanFile::read(run) {
         let keys = plan.trials.iter();
-        return keys.map(|key| key.folder(run)).collect();
+        let folders = keys.map(|key| key.folder(run)).collect();
+        return (plan.run_id, folders);
     }
+    (None, folders_without_plan(run))
+}
+
+fn folders_without_plan(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     let found = trial_folders(run);
     if !found.is_empty() {
         return found.into_iter().map(|(_, folder)| folder).collect();
@@ -69,7 +73,7 @@ struct Seen {
 }
 
 impl Found {
-    fn look(run: &Utf8Path, folder: &Utf8Path) -> Found {
+    fn look(run: &Utf8Path, run_id: Option<&str>, folder: &Utf8Path) -> Found {
         let below = folder.strip_prefix(run).unwrap_or(folder);
         let below = Utf8PathBuf::from(platform::slashed(below.as_str()).into_owned());
         let Ok(bytes) = fs::read(record_path(folder)) else {
@@ -78,6 +82,10 @@ impl Found {
         let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
             return Found::Unreadable(below.into_string());
         };
+        // The record of another trial must not count for this one, or twice.
+        if !record.is_of(folder, run_id) {
+            return Found::Unreadable(below.into_string());
+        }
         let tamed = |text: Option<&String>| text.map(|text| tame(text)).into_iter().collect();
         Found::Trial(Box::new(Seen {
             agent: AgentRow {
@@ -134,22 +142,22 @@ struct Collector {
 
 impl Collector {
     fn add_run(&mut self, run: &Utf8Path) -> Result<(), NoTrials> {
-        let run = store::run_folder(run).unwrap_or_else(|_| run.to_owned());
+        let run = record::run_folder(run).unwrap_or_else(|_| run.to_owned());
         if !self.seen.insert(run.clone()) {
             return Ok(());
         }
-        let folders = folders(&run);
+        let (run_id, folders) = folders(&run);
         if folders.is_empty() {
             return Err(NoTrials { run });
         }
         self.runs.push(RunRow {
             name: run.file_name().unwrap_or_default().to_owned(),
             folder: run.clone(),
-            is_running: run.join(store::LOCK_FILE).exists() && store::is_locked(&run),
+            is_running: run.join(LOCK_FILE).exists() && is_locked(&run),
             ..RunRow::default()
         });
-        let look = |_, folder: &Utf8PathBuf| Found::look(&run, folder);
-        in_order(&folders, look, |found| {
+        let look = |_, folder: &Utf8PathBuf| Found::look(&run, run_id.as_deref(), folder);
+        parallel_for_each(&folders, look, |found| {
             self.add(found);
             Ok(())
         })

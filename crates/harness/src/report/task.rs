@@ -6,7 +6,7 @@ use super::{
     agent::{Role, Row},
     trials::{TaskRow, Trials},
 };
-use crate::{stats::Calibration, store::TrialStatus};
+use crate::{record::TrialStatus, stats::Calibration};
 
 /// One task.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,9 +6,9 @@ use insta::assert_snapshot;
 use super::*;
 use crate::{
     outcome::Outcome,
+    record::TrialStatus,
     shuffle::Shuffle,
     stats::{Level, Seed, Told},
-    store::TrialStatus,
     usage::Usd,
 };
 
@@ -48,6 +48,7 @@ fn made_up(seen: &[Seen]) -> Trials {
             tokens: Some(20_000),
             is_lower_bound: false,
             differences: Vec::new(),
+            unverified_judges: Vec::new(),
             components: score
                 .map(|value| vec![component("tests", value), component("lint", 1.0)])
                 .unwrap_or_default(),

@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     foreign::ForeignMeta,
-    models::GatewayRecord,
+    model_access::GatewayRecord,
     outcome::Outcome,
-    score::Score,
-    store::{Record, SandboxRecord, TrialStatus},
+    record::{Record, SandboxRecord, TrialStatus, score::Score},
     usage::{Usage, Usd},
 };
 
@@ -107,6 +106,9 @@ pub struct Trial {
     /// Where the agent's own figures differ from the gateway's, which are the ones above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
+    /// Judges of which no gateway saw a model answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified_judges: Vec<String>,
     /// What its score is made of.
     pub components: Vec<Component>,
     /// Why it did not pass, in one line.
@@ -191,6 +193,12 @@ pub fn components_of(record: &Record) -> Vec<Component> {
     components
 }
 
+fn unverified_judges(record: &Record) -> Vec<String> {
+    let verdicts = record.verdicts.iter();
+    let unverified = verdicts.filter(|it| it.metrics.get("unverified") == Some(&true.into()));
+    unverified.map(|it| tame(&it.evaluator)).collect()
+}
+
 impl Trial {
     /// The row of a record, not yet numbered.
     pub fn of(record: &Record, folder: Utf8PathBuf) -> Trial {
@@ -215,6 +223,7 @@ impl Trial {
                 .iter()
                 .flat_map(|gateway| gateway.differences.iter().cloned())
                 .collect(),
+            unverified_judges: unverified_judges(record),
             components: components_of(record),
             message: message(record),
             folder,
@@ -242,6 +251,7 @@ impl Trial {
             tokens: meta.tokens(),
             is_lower_bound: false,
             differences: Vec::new(),
+            unverified_judges: Vec::new(),
             components: meta.components().into_iter().map(component).collect(),
             message: message.chars().take(LONGEST_MESSAGE).collect(),
             folder,
@@ -265,7 +275,7 @@ impl Trial {
 
 /// Why a trial did not pass: its first verdict that is none, else its first error.
 fn message(record: &Record) -> String {
-    use crate::evaluate::VerdictStatus::{Error, Failed};
+    use crate::record::VerdictStatus::{Error, Failed};
     if record.status == TrialStatus::Passed {
         return String::new();
     }

@@ -9,20 +9,18 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Court, Done, NotJudged, Rescore, RescoreError, RescoreSummary, Rescored, Standing, Tasks,
-    Which, summary,
+    Done, NotJudged, Rescore, RescoreContext, RescoreError, RescoreSummary, Rescored, Standing,
+    Tasks, Which, summary,
     trial::{Remade, Subject},
 };
 use crate::{
     area::Area,
-    config::{ResolvedSuite, SandboxKind, load_suite},
-    evaluate::Verdict,
+    config::{History, ResolvedSuite, load_suite},
     foreign::{self, ForeignMeta, PATCH_FILE},
+    record::{self, META_FILE, StoreError, Verdict, meta_scores, score::Score},
     sandbox::{Room, RoomSpec, Sandbox},
-    score::Score,
     source::Source,
-    store::{self, META_FILE, StoreError, meta_scores},
-    task::{Checkout, Files, History, Task},
+    task::{Checkout, Files, Task},
     trial,
     workspace::{Base, Change, Workspace},
 };
@@ -51,23 +49,16 @@ impl Rescore<'_> {
                 Some(suite.map_err(RescoreError::Config)?)
             }
         };
-        let docker = match &suite {
-            Some(suite) if suite.execution.sandbox == SandboxKind::Docker => {
-                Some(Sandbox::open(&suite.execution, self.host, run).await?)
-            }
-            _ => None,
-        };
         let tasks = Tasks::of(suite.as_ref());
-        let court = self.court(tasks, docker, run, cancel)?;
+        let sandbox = tasks.execution.sandbox;
+        let context = self.context(tasks, sandbox, run, cancel).await?;
         let folders = foreign::trial_folders(run);
         let judged = stream::iter(folders)
-            .map(|folder| Box::pin(self.judge_foreign(folder, suite.as_ref(), &court)))
+            .map(|folder| Box::pin(self.judge_foreign(folder, suite.as_ref(), &context)))
             .buffer_unordered(self.parallel.max(1))
             .collect::<Vec<_>>()
             .await;
-        if let Some(sandbox) = &court.docker {
-            sandbox.close().await;
-        }
+        context.resources.close().await;
         summary(run, judged)
     }
 
@@ -75,7 +66,7 @@ impl Rescore<'_> {
         &self,
         folder: Utf8PathBuf,
         suite: Option<&ResolvedSuite>,
-        court: &Court<'_>,
+        context: &RescoreContext<'_>,
     ) -> Result<Done, StoreError> {
         let read = ForeignMeta::read(&folder);
         let (meta, problem) = match read {
@@ -88,10 +79,10 @@ impl Rescore<'_> {
         let trial = ForeignTrial { folder, meta };
         let verdicts = match problem {
             Some(problem) => Err(format!("its meta.json cannot be read: {problem}")),
-            None => self.foreign_verdicts(&trial, suite, court).await,
+            None => self.foreign_verdicts(&trial, suite, context).await,
         };
         let (task, verdicts) = match verdicts {
-            Ok(_) if court.cancel.is_cancelled() => {
+            Ok(_) if context.cancel.is_cancelled() => {
                 return Ok(trial.not_judged("it was interrupted".to_owned()));
             }
             Ok(judged) => judged,
@@ -116,12 +107,13 @@ impl Rescore<'_> {
         &self,
         trial: &ForeignTrial,
         suite: Option<&ResolvedSuite>,
-        court: &Court<'_>,
+        context: &RescoreContext<'_>,
     ) -> Result<(Arc<Task>, Vec<Verdict>), String> {
         let (suite, task) = trial.task(suite)?;
         let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
         let artifacts = trial.folder.join("artifacts");
-        let sandbox = court.docker.as_ref().unwrap_or(&Sandbox::Local);
+        let seat = context.resources.seat().await;
+        let sandbox = seat.sandbox();
         let (workspace, change) = self.remake_foreign(trial, &task, &area).await?;
         // Last, for a container has to be left again.
         let room = trial.room(suite, &task, sandbox).await?;
@@ -145,7 +137,7 @@ impl Rescore<'_> {
             usage: None,
             sandbox,
         };
-        let verdicts = self.judged(&subject, remade, &area, court).await?;
+        let verdicts = self.judged(&subject, remade, &area, context).await?;
         Ok((task, verdicts))
     }
 
@@ -266,7 +258,7 @@ impl ForeignTrial {
     fn write(
         &self,
         task: &Task,
-        status: store::TrialStatus,
+        status: record::TrialStatus,
         score: Option<&Score>,
     ) -> Result<(), StoreError> {
         let path = self.folder.join(META_FILE);
@@ -294,6 +286,6 @@ impl ForeignTrial {
         if let Some(entries) = meta.as_object_mut() {
             entries.remove("validation_errors");
         }
-        store::write_json(&path, &meta)
+        record::write_json(&path, &meta)
     }
 }

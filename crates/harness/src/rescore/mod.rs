@@ -13,23 +13,26 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use futures_util::{StreamExt, stream};
-use proctor_gateway::GatewayError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{
-        ConfigError, Execution, SandboxKind, Settings, load_kept_suite, load_suite as load_now,
+        ConfigError, Execution, Executor, SandboxKind, Settings, load_kept_suite,
+        load_suite as load_now,
     },
-    evaluate::Evaluator,
+    fs::LOCK_FILE,
     host::Host,
-    models::Models,
-    runner::{CACHE, FailedStart},
-    sandbox::{Sandbox, docker::EngineError},
-    store::{self, Record, RunDir, SandboxRecord, StoreError, TrialStatus},
-    suite::{self, KeptPlan, PLAN_FILE, SNAPSHOT_FILE, SUMMARY_FILE},
-    task::{Task, TaskKind, case, existing, harbor},
-    watch::trial_folders,
+    model_access::Models,
+    record::{
+        self, PlanFile, Record, RecordState, RunDir, SUMMARY_FILE, SandboxRecord, StoreError,
+        TaskKind, TrialStatus, follow::trial_folders,
+    },
+    run::{
+        FailedStart, Gateways, ResourceSpec, Resources, RunError, SNAPSHOT_FILE, cache_of, status,
+    },
+    task::{Task, case, existing, harbor},
+    workspace::Bases,
 };
 
 /// What to judge again, and how.
@@ -169,29 +172,19 @@ pub enum RescoreError {
     /// The suite that was kept cannot be read here.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
-    /// There is nowhere to judge.
+    /// What judging needs cannot be opened.
     #[error(transparent)]
-    Sandbox(#[from] EngineError),
-    /// There is no way to the models that judges ask.
-    #[error("the gateway could not be started")]
-    Gateway(#[from] GatewayError),
+    Run(#[from] RunError),
     /// The result cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Where and by what the trials of a run are judged.
-struct Court<'a> {
+/// What the trials of a run are judged by, and with.
+struct RescoreContext<'a> {
     tasks: Tasks,
-    /// For those that ran in containers.
-    docker: Option<Sandbox>,
-    /// How judges that are agents reach models.
-    models: Option<Models>,
-    /// How judges ask models themselves.
-    judges: Option<Models>,
-    /// Where their answers are kept.
-    cache: Utf8PathBuf,
-    /// Answers that were kept there before this do not count.
+    resources: Resources,
+    /// Answers that were kept before this do not count.
     kept_since: Option<SystemTime>,
     run_id: String,
     cancel: &'a CancellationToken,
@@ -216,56 +209,63 @@ impl Rescore<'_> {
             return self.run_foreign(run, cancel).await;
         }
         let run_dir = open(run)?;
-        let folders = folders(&run_dir.path);
-        let records: Vec<(Utf8PathBuf, Record)> = folders
-            .into_iter()
-            .filter_map(|folder| read_record(&folder).map(|record| (folder, record)))
-            .collect();
+        let (records, misplaced) = records(&run_dir.path);
         let tasks = self.tasks(&run_dir.path, &records)?;
         let in_containers =
             |(_, record): &(_, Record)| matches!(record.sandbox, SandboxRecord::Docker(_));
-        let docker = if records.iter().any(in_containers) {
-            let mut execution = tasks.execution.clone();
-            execution.sandbox = SandboxKind::Docker;
-            execution.use_containers();
-            Some(Sandbox::open(&execution, self.host, &run_dir.path).await?)
+        let sandbox = if records.iter().any(in_containers) {
+            SandboxKind::Docker
         } else {
-            None
+            SandboxKind::Local
         };
-        let court = self.court(tasks, docker, &run_dir.path, cancel)?;
+        let context = self.context(tasks, sandbox, &run_dir.path, cancel).await?;
         let judged = stream::iter(records)
-            .map(|(folder, record)| Box::pin(self.judge(folder, record, &court)))
+            .map(|(folder, record)| Box::pin(self.judge(folder, record, &context)))
             .buffer_unordered(self.parallel.max(1))
             .collect::<Vec<_>>()
             .await;
-        if let Some(sandbox) = &court.docker {
-            sandbox.close().await;
-        }
-        let summary = summary(&run_dir.path, judged)?;
+        context.resources.close().await;
+        let misplaced = misplaced.into_iter().map(Done::NotJudged).map(Ok);
+        let all = misplaced.chain(judged).collect();
+        let summary = summary(&run_dir.path, all)?;
         rewrite_summary(&run_dir.path)?;
         Ok(summary)
     }
 
-    /// What the trials of a run in this folder are judged by.
-    fn court<'c>(
+    /// Open what the trials of the run in this folder are judged with.
+    async fn context<'c>(
         &self,
         tasks: Tasks,
-        docker: Option<Sandbox>,
+        sandbox: SandboxKind,
         run: &Utf8Path,
         cancel: &'c CancellationToken,
-    ) -> Result<Court<'c>, RescoreError> {
-        let models = Models::start(&tasks.execution, &self.host.env)?;
-        let judges = match &models {
-            Some(models) => Some(models.for_judges()),
-            None if tasks.ask_models() => Some(Models::start_for_judges(&self.host.env)?),
-            None => None,
-        };
-        Ok(Court {
-            tasks,
-            docker,
-            models,
-            judges,
+    ) -> Result<RescoreContext<'c>, RescoreError> {
+        let mut execution = tasks.execution.clone();
+        execution.executor = Executor::Local;
+        execution.sandbox = sandbox;
+        if sandbox == SandboxKind::Docker {
+            execution.use_containers();
+        }
+        if let Some(gateway) = &mut execution.gateway {
+            // Judges call the providers directly.
+            gateway.litellm = None;
+        }
+        let spec = ResourceSpec {
+            execution: &execution,
+            host: self.host,
+            folder: run,
             cache: cache(run),
+            bases: Bases::default(),
+            cancel,
+        };
+        let resources = Resources::open(spec, |host| {
+            let models = Models::start(&tasks.execution, &host.env)?;
+            Ok(Gateways::shared(models, tasks.iter(), &host.env)?)
+        });
+        let resources = resources.await?;
+        Ok(RescoreContext {
+            tasks,
+            resources,
             kept_since: self.answers.since(),
             run_id: run.file_name().unwrap_or_default().to_owned(),
             cancel,
@@ -280,7 +280,7 @@ impl Rescore<'_> {
     ) -> Result<Tasks, RescoreError> {
         let env = &self.host.env;
         let mut tasks = Tasks::default();
-        let kept = KeptPlan::read(run).ok().and_then(|plan| plan.suite);
+        let kept = PlanFile::read(run).ok().and_then(|plan| plan.suite);
         if let Some(path) = kept.map(Utf8PathBuf::from) {
             let text = fs::read_to_string(run.join(SNAPSHOT_FILE));
             let suite = match (self.definitions, text) {
@@ -330,12 +330,8 @@ struct Tasks {
 }
 
 impl Tasks {
-    /// Whether a judge asks a model itself.
-    fn ask_models(&self) -> bool {
-        let tasks = self.by_name.values().flatten();
-        tasks
-            .flat_map(|task| task.evaluators.iter())
-            .any(Evaluator::asks_models)
+    fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.by_name.values().flatten().map(AsRef::as_ref)
     }
 }
 
@@ -346,30 +342,43 @@ fn cache(run: &Utf8Path) -> Utf8PathBuf {
         Some("runs") => parent.parent().unwrap_or(parent),
         _ => parent,
     };
-    results.join(CACHE)
+    cache_of(results)
 }
 
 fn open(run: &Utf8Path) -> Result<RunDir, RescoreError> {
     let owned = || run.to_owned();
-    if !run.join(store::LOCK_FILE).is_file() {
+    if !run.join(LOCK_FILE).is_file() {
         return Err(RescoreError::NoRun { run: owned() });
     }
     RunDir::open(run).map_err(|_| RescoreError::Running { run: owned() })
 }
 
-/// The folders of a run's trials.
-fn folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
-    match KeptPlan::read(run) {
-        Ok(plan) if run.join(PLAN_FILE).is_file() => {
-            plan.trials.iter().map(|key| key.folder(run)).collect()
+/// The records of a run's trials with their folders, and the trials that have the record of another one.
+fn records(run: &Utf8Path) -> (Vec<(Utf8PathBuf, Record)>, Vec<NotJudged>) {
+    let Ok(plan) = PlanFile::read(run) else {
+        let folders = trial_folders(run).into_iter().map(|(_, folder)| folder);
+        let read = |folder: Utf8PathBuf| {
+            RecordState::read(&folder, None)
+                .own()
+                .map(|it| (folder, it))
+        };
+        return (folders.filter_map(read).collect(), Vec::new());
+    };
+    let (mut records, mut misplaced) = (Vec::new(), Vec::new());
+    for key in plan.trials {
+        let folder = key.folder(run);
+        match RecordState::read(&folder, plan.run_id.as_deref()) {
+            RecordState::Own(record) => records.push((folder, *record)),
+            RecordState::OfAnother(other) => misplaced.push(NotJudged {
+                agent: key.agent,
+                task: key.task,
+                trial: key.trial,
+                reason: format!("its record is that of {other}"),
+            }),
+            RecordState::Missing => {}
         }
-        _ => trial_folders(run).into_iter().map(|it| it.1).collect(),
     }
-}
-
-fn read_record(folder: &Utf8Path) -> Option<Record> {
-    let bytes = fs::read(folder.join("artifacts").join(store::RECORD_FILE)).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    (records, misplaced)
 }
 
 fn summary(
@@ -414,7 +423,7 @@ fn rewrite_summary(run: &Utf8Path) -> Result<(), StoreError> {
     let Ok(bytes) = fs::read(&path) else {
         return Ok(());
     };
-    let Ok(status) = suite::status(run) else {
+    let Ok(status) = status(run) else {
         return Ok(());
     };
     let mut summary = status.summary;
@@ -422,5 +431,5 @@ fn rewrite_summary(run: &Utf8Path) -> Result<(), StoreError> {
     let failed: Option<Vec<FailedStart>> =
         serde_json::from_value(old["failed_starts"].clone()).ok();
     summary.failed_starts = failed.unwrap_or_default();
-    store::write_json(&path, &summary)
+    record::write_json(&path, &summary)
 }

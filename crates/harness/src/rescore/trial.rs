@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Court, Definitions, Done, NotJudged, Rescore, Rescored, Standing, Tasks, Which};
+use super::{
+    Definitions, Done, NotJudged, Rescore, RescoreContext, Rescored, Standing, Tasks, Which,
+};
 use crate::{
     area::Area,
-    evaluate::{self, About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
+    config::History,
+    evaluate::{self, About, Desk, EVIDENCE, Judging},
     outcome::Outcome,
+    record::{
+        self, Judgement, Meta, Record, Results, SandboxRecord, StoreError, Verdict, VerdictStatus,
+        score::Score,
+    },
     sandbox::{Room, RoomSpec, Sandbox, docker::EngineError},
-    score::Score,
     source::Source,
-    store::{self, Judgement, Meta, Record, Results, SandboxRecord, StoreError},
-    task::{Checkout, Files, History, Task, VerifierMode},
+    task::{Checkout, Files, Task, VerifierMode},
     trial,
     usage::Usage,
     workspace::{Base, Change, Workspace},
@@ -55,22 +60,22 @@ impl Rescore<'_> {
         &self,
         folder: Utf8PathBuf,
         mut record: Record,
-        court: &Court<'_>,
+        context: &RescoreContext<'_>,
     ) -> Result<Done, StoreError> {
         let before = Standing::of(&record);
         let is_broken = |verdict: &Verdict| verdict.status == VerdictStatus::Error;
         if self.which == Which::Errors && !record.verdicts.iter().any(is_broken) {
             return Ok(Done::LeftAlone);
         }
-        let judged = match self.task(&record, &court.tasks) {
+        let judged = match self.task(&record, &context.tasks) {
             Ok(task) => {
-                let judged = self.verdicts(&folder, &record, &task, court);
+                let judged = self.verdicts(&folder, &record, &task, context);
                 judged.await.map(|verdicts| (verdicts, task))
             }
             Err(reason) => Err(reason),
         };
         let (verdicts, task) = match judged {
-            Ok(_) if court.cancel.is_cancelled() => {
+            Ok(_) if context.cancel.is_cancelled() => {
                 return Ok(not_judged(&record, "it was interrupted"));
             }
             Ok(judged) => judged,
@@ -125,12 +130,13 @@ impl Rescore<'_> {
         folder: &Utf8Path,
         record: &Record,
         task: &Task,
-        court: &Court<'_>,
+        context: &RescoreContext<'_>,
     ) -> Result<Vec<Verdict>, String> {
         let area = evaluate::place(self.host)?;
-        let sandbox = match (&record.sandbox, &court.docker) {
-            (SandboxRecord::Docker(_), Some(docker)) => docker,
-            _ => &Sandbox::Local,
+        let seat = context.resources.seat().await;
+        let sandbox = match &record.sandbox {
+            SandboxRecord::Docker(_) => seat.sandbox(),
+            SandboxRecord::Local => &Sandbox::Local,
         };
         let artifacts = folder.join("artifacts");
         let trial = Kept {
@@ -149,7 +155,7 @@ impl Rescore<'_> {
             usage: record.usage.as_ref(),
             sandbox,
         };
-        self.judged(&subject, remade, &area, court).await
+        self.judged(&subject, remade, &area, context).await
     }
 
     /// The verdicts on a trial's work.
@@ -158,13 +164,14 @@ impl Rescore<'_> {
         subject: &Subject<'_>,
         remade: Remade,
         area: &Area,
-        court: &Court<'_>,
+        context: &RescoreContext<'_>,
     ) -> Result<Vec<Verdict>, String> {
         let task = subject.task;
         let evidence = match subject.judged {
             0 => EVIDENCE.to_owned(),
             before => format!("{EVIDENCE}-{}", before + 1),
         };
+        let access = context.resources.gateways.of(None);
         let judging = Judging {
             workspace: &remade.workspace,
             change: &remade.change,
@@ -180,14 +187,14 @@ impl Rescore<'_> {
             host: self.host,
             desk: Desk {
                 about: About::of(task),
-                models: court.models.as_ref(),
-                judges: court.judges.as_ref(),
-                cache: &court.cache,
-                kept_since: court.kept_since,
-                run_id: &court.run_id,
-                label: store::trial_path(subject.agent, &task.name, subject.trial),
+                models: access.agents,
+                judges: access.judges,
+                cache: &context.resources.cache,
+                kept_since: context.kept_since,
+                run_id: &context.run_id,
+                label: record::trial_path(subject.agent, &task.name, subject.trial),
             },
-            cancel: court.cancel,
+            cancel: context.cancel,
         };
         let mut verdicts = Vec::new();
         for (number, evaluator) in task.evaluators.iter().enumerate() {
@@ -227,9 +234,9 @@ impl Rescore<'_> {
                     "what the agent started from has changed since".to_owned()
                 ));
             }
-            let install = trial.artifacts.join(store::INSTALL_PATCH_FILE);
+            let install = trial.artifacts.join(record::INSTALL_PATCH_FILE);
             let install = install.is_file().then_some(install);
-            let agents = trial.artifacts.join(store::PATCH_FILE);
+            let agents = trial.artifacts.join(record::PATCH_FILE);
             let change = workspace.redo(install.as_deref(), &agents).await?;
             Ok::<_, crate::workspace::WorkspaceError>(Ok((workspace, change)))
         };
@@ -344,16 +351,16 @@ fn replace(record: &mut Record, verdicts: Vec<Verdict>) {
 /// judged again is so in all its files.
 fn write(folder: &Utf8Path, record: &Record) -> Result<(), StoreError> {
     let artifacts = folder.join("artifacts");
-    let results = artifacts.join(store::RESULTS_FILE);
+    let results = artifacts.join(record::RESULTS_FILE);
     let old: Option<Results> = fs_err::read(&results)
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     if let Some(old) = old {
         let new = Results::of(record, old.test_case, old.agent.exit_code);
-        store::write_json(&results, &new)?;
+        record::write_json(&results, &new)?;
     }
     if folder.join("meta.json").is_file() {
-        store::write_json(&folder.join("meta.json"), &Meta::of(record))?;
+        record::write_json(&folder.join("meta.json"), &Meta::of(record))?;
     }
-    store::write_json(&artifacts.join(store::RECORD_FILE), record)
+    record::write_json(&artifacts.join(record::RECORD_FILE), record)
 }

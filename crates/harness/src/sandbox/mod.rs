@@ -19,13 +19,24 @@ pub use self::{
     running::Running,
 };
 use crate::{
-    agent::Installed,
     area::Area,
-    claim::Holder,
     config::{Execution, SandboxKind},
+    fs::{LOCK_FILE, is_locked},
     host::Host,
-    store,
+    record::{cli::Installed, lease::Holder},
 };
+
+/// The variables of podman, of the `ssh` to other machines, and of credentials for registries.
+const OF_ENGINES: [&str; 8] = [
+    "PODMAN_",
+    "CONTAINERS_",
+    "CONTAINER_",
+    "STORAGE_",
+    "REGISTRY_",
+    "DOCKER_",
+    "DBUS_",
+    "SSH_",
+];
 
 /// Where the trials of a run execute.
 #[derive(Debug)]
@@ -78,7 +89,7 @@ impl Sandbox {
             binary: host.binary.clone().into(),
             scratch: area.scratch.clone().into(),
             supervisor: host.supervisor.clone(),
-            env: host.env.clone().into_iter().collect(),
+            env: host.helper_env(&OF_ENGINES).into_iter().collect(),
         };
         let engine = Engine::connect(&options).await?;
         let us = Owner {
@@ -159,9 +170,9 @@ fn is_alive(label: &str, us: &Owner) -> bool {
     }
     // Numbers of processes say nothing where there are several spaces of them, but the folder of a run has a
     // lock; that of the run that we resume is in our own hands. The folder of a trial has none, and counts as held.
-    let is_ours = owner.folder == us.folder && owner.folder.join(store::LOCK_FILE).exists();
+    let is_ours = owner.folder == us.folder && owner.folder.join(LOCK_FILE).exists();
     let is_we = owner.process.id == us.process.id;
-    is_we || !is_ours && store::is_locked(&owner.folder)
+    is_we || !is_ours && is_locked(&owner.folder)
 }
 
 impl DockerSandbox {
@@ -300,7 +311,7 @@ mod tests {
         before.process.birth = None;
         let us = owner(run);
         assert!(is_alive(&before.label(), &us), "a folder without a lock");
-        fs_err::write(run.join(store::LOCK_FILE), "").unwrap();
+        fs_err::write(run.join(LOCK_FILE), "").unwrap();
         assert!(!is_alive(&before.label(), &us));
         let other = owner(Utf8Path::new("/nowhere"));
         assert!(!is_alive(&before.label(), &other), "nobody holds the lock");

@@ -5,17 +5,18 @@ use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
-    Command, Job, JobInput, Limits, Output, Process, Readiness, Relay, Service, Stdin, TerminalSize,
+    Command, Job, JobInput, Limits, Output, Process, REMOVE, Readiness, Relay, Service, Stdin,
+    TerminalSize,
 };
 
 use super::{
     DockerSandbox, Running,
     docker::{
-        Container, ContainerSpec, EngineError, Hardening, Image, Mount, Network as EngineNetwork,
-        Root, Tmpfs,
+        BINARY, Container, ContainerSpec, EngineError, Hardening, Image, Mount,
+        Network as EngineNetwork, Root, Tmpfs,
     },
 };
-use crate::{config::ResourceLimits, host::Host, platform, tree};
+use crate::{config::ResourceLimits, fs::dir, host::Host, platform};
 
 /// Where commands run.
 pub enum Room {
@@ -259,7 +260,7 @@ impl Room {
                 room.container.newest_change(folder.as_str()).await
             }
             _ => {
-                let look = move || tree::newest_change(here.as_std_path());
+                let look = move || dir::newest_change(here.as_std_path());
                 let looked = tokio::task::spawn_blocking(look).await;
                 Ok(looked.ok().flatten())
             }
@@ -402,6 +403,22 @@ impl DockerRoom {
                     || "there is no `find` in the image".to_owned(),
                     |answer| answer.said,
                 ),
+            }),
+        }
+    }
+
+    /// Remove files and folders of the container, as root and without any program of its image. No link is followed.
+    pub async fn remove(&self, paths: &[&str]) -> Result<(), EngineError> {
+        self.container.renew_binary().await?;
+        let argv: Vec<&str> = [BINARY, REMOVE].iter().chain(paths).copied().collect();
+        let root = Some("0:0".to_owned());
+        let limit = std::time::Duration::from_mins(5);
+        match self.ask_as(root, &argv, limit).await? {
+            Some(Answer { is_good: true, .. }) => Ok(()),
+            other => Err(EngineError::Refused {
+                doing: format!("remove {}", paths.join(" and ")),
+                status: 0,
+                message: other.map_or_else(String::new, |answer| answer.said),
             }),
         }
     }

@@ -9,7 +9,7 @@ use super::{
     paired::Paired,
     sample::Scores,
 };
-use crate::in_order::map_in_order;
+use crate::parallel_map::parallel_map;
 
 /// An agent that takes part.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +141,7 @@ fn tell_apart(placed: &[Entry], level: Level, resampling: Resampling) -> Order {
         .flat_map(|one| (one + 1..agents).map(move |other| (one, other)))
         .collect();
     let resampling = fine_enough(resampling, pairs.len(), level);
-    let tested = map_in_order(&pairs, |(one, other)| {
+    let tested = parallel_map(&pairs, |(one, other)| {
         let paired = Paired::new(
             placed[*other].contender.scores,
             placed[*one].contender.scores,

@@ -33,6 +33,19 @@ pub fn evaluators(
     faults: &mut Vec<Fault>,
 ) -> Result<Arc<[Evaluator]>, ConfigError> {
     let evaluators = configure(&case.evaluators, &case.folder, &case.source, faults)?;
+    if case.reference.is_none() {
+        // Where an entry is at fault it has no evaluator, and is reported already.
+        let pairs = case.evaluators.iter().zip(evaluators.iter());
+        let asking = pairs.filter(|(_, evaluator)| evaluator.asks_for_sentinels());
+        let message = "`sentinels` needs a reference solution, and the test case has none";
+        for (spec, _) in asking.filter(|_| case.evaluators.len() == evaluators.len()) {
+            let fault = spec.config.fault("sentinels", message);
+            if !Arc::ptr_eq(&spec.source, &case.source) {
+                return Err(spec.error(vec![fault]));
+            }
+            faults.push(fault);
+        }
+    }
     let solution = case.solution_paths.as_ref();
     let confined = evaluators.iter().map(|it| it.clone().confined_to(solution));
     Ok(confined.collect())

@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use camino::Utf8Path;
 
 use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits, case::configure};
-use crate::{
-    config::{self, ConfigError, OutputLimits, PromptSource, Settings},
-    progress::ProgressLimits,
-};
+use crate::config::{self, ConfigError, OutputLimits, ProgressLimits, PromptSource, Settings};
 
 /// Read what `proctor eval` is given; `directory` comes before the one in the file.
 pub fn load(

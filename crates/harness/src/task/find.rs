@@ -3,7 +3,10 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::{config::is_suite, glob};
+use crate::{
+    config::is_suite,
+    fs::glob::{self, Pattern},
+};
 
 /// The file that makes a folder a task.
 pub const TASK_FILE: &str = "task.toml";
@@ -80,12 +83,13 @@ fn expand(path: &Utf8Path, hidden: Hidden) -> Vec<Utf8PathBuf> {
             }
             continue;
         }
+        let pattern = Pattern::new(name);
         let below = found.iter().flat_map(|folder| all_children(folder));
         found = below
             .filter(|path| {
                 let child = path.file_name().unwrap_or_default();
                 let is_meant = hidden == Hidden::Meant || name.starts_with('.');
-                (is_meant || !child.starts_with('.')) && glob::matches_name(name, child)
+                (is_meant || !child.starts_with('.')) && pattern.matches(child)
             })
             .collect();
     }

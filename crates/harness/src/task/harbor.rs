@@ -11,13 +11,12 @@ use super::{
 };
 use crate::{
     config::{
-        self, ConfigError, Fault, OutputLimits, PromptSource, Settings, Source, Span, Variables,
-        read_prompt_file,
+        self, ConfigError, Fault, OutputLimits, ProgressLimits, PromptSource, Settings, Source,
+        Span, Variables, read_prompt_file,
     },
     evaluate::Evaluator,
+    fs::dir,
     hook::Hooks,
-    progress::ProgressLimits,
-    tree,
 };
 
 /// Read a task's folder and check all of it.
@@ -60,7 +59,7 @@ pub fn load(
     let name = about.as_ref().map_or(&folder_name, |task| &task.name);
     let last = name.rsplit('/').next().unwrap_or(name).to_owned();
     let description = about.as_ref().and_then(|task| task.description.clone());
-    let hash = tree::hash(folder.as_std_path());
+    let hash = dir::hash(folder.as_std_path());
     Ok(Task {
         notes: Vec::new(),
         name: name.clone(),

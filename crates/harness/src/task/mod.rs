@@ -18,15 +18,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::Readiness;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::recipe::Recipe;
 use crate::{
-    config::{AgentSpec, ConfigError, Fault, OutputLimits, PromptSource, Repo, Source, Span},
+    config::{
+        AgentSpec, ConfigError, Fault, History, OutputLimits, ProgressLimits, PromptSource, Repo,
+        Source, Span,
+    },
     evaluate::Evaluator,
     hook::Hooks,
-    progress::ProgressLimits,
+    record::{AgentLimitsRecord, TaskKind},
 };
 
 /// What is asked and how it is judged.
@@ -66,20 +68,6 @@ pub struct Task {
     pub config_hash: String,
     /// The file that defines it; complaints are made with it.
     pub source: Arc<Source>,
-}
-
-/// Where a task comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskKind {
-    /// A folder in Harbor's format.
-    Folder,
-    /// A git repo at a tag, as in Thunderdome.
-    Repo,
-    /// A youBencha test case.
-    Testcase,
-    /// A directory whose work is done already.
-    Directory,
 }
 
 /// What the agent is asked.
@@ -128,6 +116,20 @@ pub struct TaskLimits {
     pub output: OutputLimits,
 }
 
+impl From<&TaskLimits> for AgentLimitsRecord {
+    fn from(limits: &TaskLimits) -> AgentLimitsRecord {
+        let millis = |limit: Option<Duration>| {
+            limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+        };
+        AgentLimitsRecord {
+            timeout_ms: millis(limits.timeout),
+            idle_timeout_ms: millis(limits.idle_timeout),
+            no_progress_timeout_ms: millis(limits.progress.quiet),
+            loop_limit: limits.progress.repeats,
+        }
+    }
+}
+
 /// What the workspace is made from.
 #[derive(Clone, Debug)]
 pub enum Files {
@@ -170,18 +172,6 @@ pub struct Checkout {
     pub commit: Option<String>,
     /// The commits before it that the agent sees.
     pub history: History,
-}
-
-/// The commits that an agent sees besides the one that it starts from. Later ones, other branches
-/// and tags are never there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum History {
-    /// None: the workspace has one commit.
-    #[default]
-    None,
-    /// All commits that it comes from.
-    Full,
 }
 
 impl Checkout {
@@ -360,6 +350,11 @@ pub struct RunFolder {
 }
 
 impl Task {
+    /// Whether a judge of the task calls models itself.
+    pub(crate) fn has_model_judge(&self) -> bool {
+        self.evaluators.iter().any(Evaluator::asks_models)
+    }
+
     /// The file that defines it, as the user named it.
     pub fn config_file(&self) -> &Utf8Path {
         self.source.path()

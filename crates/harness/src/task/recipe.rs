@@ -9,8 +9,11 @@ use fs_err as fs;
 use super::dockerfile::{Dockerfile, Instruction, Words};
 use crate::{
     config::{Fault, Span},
-    glob::{self, Ignore, IgnoreSyntax},
-    platform, tree,
+    fs::{
+        dir,
+        glob::{self, Ignore, IgnoreSyntax},
+    },
+    platform,
 };
 
 /// What makes a task need a container.
@@ -113,7 +116,7 @@ impl Recipe {
         if from.is_dir() {
             stay_inside(into, to)?;
             let keep = |path: &std::path::Path| self.wants(path);
-            tree::copy_where(from.as_std_path(), to.as_std_path(), &keep)?;
+            dir::copy_where(from.as_std_path(), to.as_std_path(), &keep)?;
             if let Some(mode) = copy.mode {
                 set_modes(from.as_std_path(), to.as_std_path(), mode)?;
             }

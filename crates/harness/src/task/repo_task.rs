@@ -12,12 +12,11 @@ use super::{
 };
 use crate::{
     config::{
-        EvaluatorSpec, Fault, Node, OutputLimits, PromptSource, Repo, Source, Value,
-        revision_problem,
+        EvaluatorSpec, Fault, Node, OutputLimits, ProgressLimits, PromptSource, Repo, Source,
+        Value, revision_problem,
     },
     evaluate::{Evaluator, JudgesBy, Protect, RepoCommand},
     hook::Hooks,
-    progress::ProgressLimits,
 };
 
 /// The prompt, in the repo's root.

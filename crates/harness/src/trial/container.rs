@@ -11,22 +11,24 @@ use proctor_process::Relay;
 
 use super::{Trial, TrialError, chain, prepare::NotRun};
 use crate::{
-    agent::{Cli, Installed},
     area::Area,
     availability,
     config::{Network, ResourceLimits},
-    models,
+    fs::dir,
+    model_access,
     outcome::Outcome,
     packages::{self, PythonVersion},
     platform,
+    record::{
+        ContainerRecord, SandboxRecord,
+        cli::{Cli, Installed},
+    },
     sandbox::{
         Access, DockerRoom, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
     },
     source::Source,
-    store::{ContainerRecord, SandboxRecord},
     task::{self, Environment},
-    tree,
 };
 
 /// Where the workspace of a repo's task is seen.
@@ -34,8 +36,10 @@ const WORKSPACE: &str = "/workspace";
 /// The socket of agents that connect to their driver.
 pub(super) const CONTROL_SOCKET: &str = "control.sock";
 /// The port in containers from which that is reached.
-pub(super) const CONTROL_INSIDE: SocketAddr =
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), models::PORT_INSIDE + 1);
+pub(super) const CONTROL_INSIDE: SocketAddr = SocketAddr::new(
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    model_access::PORT_INSIDE + 1,
+);
 /// Where the agent's HOME is seen.
 pub(super) const HOME: &str = "/proctor/home";
 /// Where the trial's own files are seen.
@@ -249,7 +253,7 @@ impl Trial<'_> {
                 .map(Into::into),
             sockets: self
                 .ways_out()
-                .map(|relays| (models::sockets(&area.path), relays)),
+                .map(|relays| (model_access::sockets(&area.path), relays)),
         });
         Ok(Made {
             room: room.await.map_err(failed)?,
@@ -275,7 +279,7 @@ impl Trial<'_> {
     fn ways_out(&self) -> Option<Vec<Relay>> {
         let mut relays = Vec::new();
         if self.models.is_some() {
-            relays.push(models::relay());
+            relays.push(model_access::relay());
         }
         if self.parts().iter().any(|part| part.agent.wants_socket()) {
             relays.push(Relay {
@@ -338,7 +342,7 @@ impl Trial<'_> {
             return Ok(());
         };
         for path in all {
-            tree::give(path.as_std_path(), uid)?;
+            dir::give(path.as_std_path(), uid)?;
         }
         Ok(())
     }

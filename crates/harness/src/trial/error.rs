@@ -6,9 +6,9 @@ use proctor_gateway::GatewayError;
 use crate::{
     agent::LaunchError,
     config::{ConfigError, PromptFileError},
+    record::StoreError,
     sandbox::docker::EngineError,
     source::SourceError,
-    store::StoreError,
 };
 
 /// Why a trial has no end: bad input that only shows when it is used, or a record that could

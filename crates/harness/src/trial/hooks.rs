@@ -7,10 +7,10 @@ use camino::Utf8Path;
 use super::{Trial, prepare::NotRun};
 use crate::{
     area::Area,
-    hook::{HookPhase, HookRecord, HookStatus, Scene},
+    hook::Scene,
     outcome::Outcome,
+    record::{self, HookPhase, HookRecord, HookStatus, Results},
     session::LogError,
-    store::{self, Results},
 };
 
 impl Trial<'_> {
@@ -76,7 +76,7 @@ impl Trial<'_> {
         if hooks.is_empty() || self.context.cancel.is_cancelled() {
             return;
         }
-        let path = self.artifacts.join(store::RESULTS_FILE);
+        let path = self.artifacts.join(record::RESULTS_FILE);
         let mut variables = self.common_variables();
         variables.insert("RESULTS_PATH", path.to_string());
         let status = results.summary.overall_status.as_str();

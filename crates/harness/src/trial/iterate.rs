@@ -14,16 +14,18 @@ use tempfile::NamedTempFile;
 
 use super::{Ran, Ready, Trial, chain, logs_folder, millis, prepare::NotRun, settled};
 use crate::{
-    config::{CheckLoop, RetryOn},
+    config::CheckLoop,
     evaluate::shell::{self, ShellCommand},
-    event::RunEvent,
     export::{CONTEXT_FILE, PROMPT_FILE},
-    log::LogWriter,
-    models::CALLS_FILE,
+    fs::dir,
+    model_access::CALLS_FILE,
     outcome::Outcome,
-    providers::pause,
-    store::{self, CheckRecord, IterationReason, IterationRecord, StoreError},
-    tree,
+    provider_limits::pause,
+    record::{
+        self, CheckRecord, IterationReason, IterationRecord, RetryOn, StoreError,
+        run_event::RunEvent,
+    },
+    transcript::LogWriter,
     trial::sidecar,
 };
 
@@ -301,7 +303,7 @@ impl Trial<'_> {
         let files = [
             "raw",
             logs.as_str(),
-            store::LOG_FILE,
+            record::LOG_FILE,
             PROMPT_FILE,
             CALLS_FILE,
             CONTEXT_FILE,
@@ -311,7 +313,7 @@ impl Trial<'_> {
         for file in files {
             let from = self.artifacts.join(file);
             if from.exists() {
-                tree::rename(&from, folder.join(file)).map_err(failed(&from))?;
+                dir::rename(&from, folder.join(file)).map_err(failed(&from))?;
             }
         }
         if let Some(last) = self.record.iterations.last_mut() {

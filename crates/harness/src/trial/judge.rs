@@ -2,11 +2,13 @@
 
 use super::{Ran, Trial, chain};
 use crate::{
-    evaluate::{self, About, Desk, EVIDENCE, Judging, Verdict, VerdictStatus},
-    event::{Phase, RunEvent},
+    evaluate::{self, About, Desk, EVIDENCE, Judging},
     outcome::Outcome,
+    record::{
+        self, TrialStatus, Verdict, VerdictStatus,
+        run_event::{Phase, RunEvent},
+    },
     session::LogError,
-    store::{self, TrialStatus},
 };
 
 impl Trial<'_> {
@@ -15,13 +17,13 @@ impl Trial<'_> {
         let outcome = ran.conclusion.outcome;
         if let Some(workspace) = &self.workspace {
             match workspace
-                .change(&self.artifacts.join(store::PATCH_FILE))
+                .change(&self.artifacts.join(record::PATCH_FILE))
                 .await
             {
                 Ok(change) => {
                     self.record.notes.extend(change.notes.iter().cloned());
                     self.record.diff =
-                        store::DiffRecord::of(&change, &self.artifacts.join(store::PATCH_FILE))
+                        evaluate::diff_record(&change, &self.artifacts.join(record::PATCH_FILE))
                             .ok();
                     self.change = Some(change);
                 }
@@ -88,7 +90,7 @@ impl Trial<'_> {
             cache: self.context.cache,
             kept_since: None,
             run_id: self.context.run_id,
-            label: store::trial_path(&plan.name, &plan.task.name, plan.number),
+            label: record::trial_path(&plan.name, &plan.task.name, plan.number),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One trial, top to bottom: prepare, run, compare, judge, record.
 
 mod container;
+mod drive;
 mod error;
 mod hooks;
 mod iterate;
@@ -9,6 +10,7 @@ mod prepare;
 mod run;
 mod script;
 mod sidecar;
+mod stuck;
 mod workspace;
 
 use std::{
@@ -28,24 +30,27 @@ pub use self::error::TrialError;
 pub(crate) use self::judge::status;
 use self::{iterate::Iterations, prepare::NotRun};
 use crate::{
-    agent::{Adapter, Agent, Installed, Launch},
+    agent::{Adapter, Agent, Launch},
     area::Area,
-    causes::chain,
-    claim::{Claim, Standing},
-    event::{Listener, Phase, RunEvent, TrialName},
+    error_chain::chain,
+    fs::dir,
     host::Host,
-    log::{Account, Contender, LogWriter, Times},
-    models::{GatewayRecord, Models, TrialModels},
+    model_access::{GatewayRecord, Models, TrialModels},
     outcome::{Ending, Outcome},
     packages::{InstalledPackage, Package},
     plan::TrialPlan,
+    record::{
+        self, Record, Results, StoreError, TrialStatus,
+        cli::Installed,
+        lease::{Lease, Standing},
+        run_event::{Listener, Phase, RunEvent, TrialName},
+        score::Score,
+    },
     sandbox::{Room, Sandbox, docker::Image},
-    score::Score,
     session::{Conclusion, Counts, LogError},
     socket::Socket,
-    store::{self, Record, Results, StoreError, TrialStatus},
     task::Reference,
-    tree,
+    transcript::{Account, Contender, LogWriter, Times},
     usage::Usage,
     workspace::{Bases, Change, Workspace},
 };
@@ -95,12 +100,12 @@ pub struct Context<'a> {
 #[derive(Debug, Default)]
 pub struct Cause<'a> {
     outcome: OnceLock<Outcome>,
-    claim: Option<&'a Claim>,
+    claim: Option<&'a Lease>,
 }
 
 impl<'a> Cause<'a> {
     /// That of a trial which others may take from us.
-    pub fn of(claim: &'a Claim) -> Cause<'a> {
+    pub fn of(claim: &'a Lease) -> Cause<'a> {
         Cause {
             outcome: OnceLock::new(),
             claim: Some(claim),
@@ -123,7 +128,7 @@ impl<'a> Cause<'a> {
 
     /// Whether another has the trial: its folder has our name and is not ours any more.
     fn is_lost(&self) -> bool {
-        let standing = self.claim.map(Claim::standing);
+        let standing = self.claim.map(Lease::standing);
         matches!(standing, Some(Ok(Standing::Lost)))
     }
 
@@ -206,7 +211,7 @@ struct Trial<'a> {
     record: Record,
     artifacts: Utf8PathBuf,
     /// The artifacts folder itself, wherever it is moved: records go there and nowhere else.
-    place: store::Place,
+    place: record::Place,
     private: Utf8PathBuf,
     /// Written as the session goes; `None` once it is finished.
     log: Option<LogWriter<NamedTempFile>>,
@@ -294,7 +299,7 @@ impl<'a> Trial<'a> {
             context,
             clock: Instant::now(),
             record: first_record(plan, context.run_id),
-            place: store::Place::open(&artifacts)?,
+            place: record::Place::open(&artifacts)?,
             artifacts,
             private,
             log: Some(LogWriter::new(log)),
@@ -415,7 +420,7 @@ impl<'a> Trial<'a> {
     fn write_results(&mut self, exit_code: Option<i32>) -> Results {
         let test_case = test_case(self.plan, &self.record);
         let results = Results::of(&self.record, test_case, exit_code);
-        let kept = store::write_part(&self.artifacts.join(store::RESULTS_FILE), &results);
+        let kept = record::write_part(&self.artifacts.join(record::RESULTS_FILE), &results);
         self.note_lost(kept);
         results
     }
@@ -470,11 +475,11 @@ impl<'a> Trial<'a> {
     }
 
     fn write_log(&mut self, account: &Account) -> Result<(), StoreError> {
-        let path = self.artifacts.join(store::LOG_FILE);
+        let path = self.artifacts.join(record::LOG_FILE);
         let log = self.log.take().expect("the log is finished once");
         let written = log
             .finish(account)
-            .and_then(|file| tree::persist(file, path.as_std_path()));
+            .and_then(|file| dir::persist(file, path.as_std_path()));
         written.map_err(|source| StoreError { path, source })
     }
 
@@ -487,16 +492,16 @@ impl<'a> Trial<'a> {
         if let Some(workspace) = self.workspace.take() {
             let to = self.context.folder.join("src-modified");
             if self.docker().is_some() {
-                tree::remove_special_modes(workspace.path.as_std_path()).map_err(failed(&to))?;
+                dir::remove_special_modes(workspace.path.as_std_path()).map_err(failed(&to))?;
             }
-            tree::rename(&workspace.path, &to).map_err(failed(&to))?;
+            dir::rename(&workspace.path, &to).map_err(failed(&to))?;
         }
         self.area = None;
-        tree::remove(&self.private).map_err(failed(&self.private))
+        dir::remove(&self.private).map_err(failed(&self.private))
     }
 
     fn write_record(&self) -> Result<(), StoreError> {
-        self.place.write_json(store::RECORD_FILE, &self.record)
+        self.place.write_json(record::RECORD_FILE, &self.record)
     }
 }
 
@@ -519,8 +524,8 @@ fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn test_case(plan: &TrialPlan, record: &Record) -> store::TestCaseResult {
-    store::TestCaseResult {
+fn test_case(plan: &TrialPlan, record: &Record) -> record::TestCaseResult {
+    record::TestCaseResult {
         name: record.task.name.clone(),
         description: plan.task.description.clone(),
         config_file: record.task.config_file.clone(),
@@ -538,13 +543,13 @@ fn test_case(plan: &TrialPlan, record: &Record) -> store::TestCaseResult {
 /// What stands in the record of a trial when it begins: should Proctor be killed, that stays.
 pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
     Record {
-        version: store::RECORD_VERSION.to_owned(),
+        version: record::RECORD_VERSION.to_owned(),
         run_id: run_id.to_owned(),
         trial: plan.number,
         outcome: Outcome::Interrupted,
         status: TrialStatus::Interrupted,
         score: None,
-        agent: store::AgentRecord {
+        agent: record::AgentRecord {
             name: plan.name.clone(),
             kind: plan.adapter.name().to_owned(),
             version: None,
@@ -555,7 +560,7 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
             model: None,
             credentials: None,
         },
-        task: store::TaskRecord {
+        task: record::TaskRecord {
             name: plan.task.name.clone(),
             kind: Some(plan.task.kind),
             category: plan.task.category.clone(),
@@ -572,7 +577,7 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
         completed_at: None,
         duration_ms: None,
         limits: (&plan.task.limits).into(),
-        sandbox: store::SandboxRecord::default(),
+        sandbox: record::SandboxRecord::default(),
         gateway: None,
         process: None,
         usage: None,
@@ -591,7 +596,7 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
         iterations: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),
-        host: store::HostRecord::this(),
+        host: record::HostRecord::this(),
         proctor_version: VERSION.to_owned(),
     }
 }

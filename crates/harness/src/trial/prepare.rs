@@ -11,20 +11,23 @@ use super::{
     container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
 };
 use crate::{
-    agent::{Authentication, Cli, Launch, LaunchContext, Registry},
+    agent::{Authentication, Launch, LaunchContext},
     area::Area,
     availability,
-    beneath::Beneath,
     config::{Network, PromptSource, read_workspace_prompt},
-    event::Phase,
     export::PROMPT_FILE,
-    models,
+    fs::{beneath::Beneath, hex},
+    model_access,
     outcome::Outcome,
     packages::{self, Package, PythonVersion},
+    record::{
+        self,
+        cli::{Cli, Registry},
+        run_event::Phase,
+    },
     sandbox::{container_env, docker::Image},
     secrets::Secrets,
     socket::Socket,
-    store,
 };
 
 /// The variable that says when the agent's time is over.
@@ -78,7 +81,7 @@ impl Trial<'_> {
         self.area = Some(Arc::clone(&area));
         let image = self.image().await?;
         if image.is_some() {
-            fs::create_dir_all(models::sockets(&area.path))?;
+            fs::create_dir_all(model_access::sockets(&area.path))?;
         }
         self.image.clone_from(&image);
         for who in 0..self.parts().len() {
@@ -138,7 +141,7 @@ impl Trial<'_> {
             (false, _) => None,
             (true, None) => Some(Socket::listen().await?),
             (true, Some(_)) => {
-                let path = models::sockets(&area.path).join(CONTROL_SOCKET);
+                let path = model_access::sockets(&area.path).join(CONTROL_SOCKET);
                 Some(Socket::listen_local(&path, CONTROL_INSIDE)?)
             }
         };
@@ -226,7 +229,9 @@ impl Trial<'_> {
                 names: found.join(", "),
             }));
         }
-        let others = found.iter().filter(|name| !models::is_provider_key(name));
+        let others = found
+            .iter()
+            .filter(|name| !model_access::is_provider_key(name));
         let others: Vec<&str> = others.copied().collect();
         if !others.is_empty() {
             self.note(format!(
@@ -264,8 +269,8 @@ impl Trial<'_> {
             Network::Allowlist(hosts) => hosts,
             _ => Vec::new(),
         };
-        let sockets = self.docker().map(|_| models::sockets(&area.path));
-        let trial = store::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
+        let sockets = self.docker().map(|_| model_access::sockets(&area.path));
+        let trial = record::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
         let label = match self.record.iterations.len() {
             0 => trial.to_string(),
             before => format!("{trial}.iteration-{}", before + 1),
@@ -273,7 +278,7 @@ impl Trial<'_> {
         if !self.plan.policy.is_empty() {
             self.budget.get_or_insert_with(|| models.trial_budget());
         }
-        let opened = models.open(models::Needs {
+        let opened = models.open(model_access::Needs {
             label: &label,
             artifacts: &self.artifacts,
             sockets: sockets.as_deref(),
@@ -294,8 +299,8 @@ impl Trial<'_> {
     /// Whether the agent is root where it runs.
     fn is_root(&self) -> bool {
         match &self.record.sandbox {
-            store::SandboxRecord::Local => self.context.host.is_root,
-            store::SandboxRecord::Docker(record) => record
+            record::SandboxRecord::Local => self.context.host.is_root,
+            record::SandboxRecord::Docker(record) => record
                 .user
                 .as_deref()
                 .is_none_or(|user| matches!(user.split(':').next(), Some("0" | "root"))),
@@ -493,7 +498,7 @@ impl Trial<'_> {
                 })?,
         };
         // Without the time, which is another for each trial.
-        self.record.task.prompt_hash = Some(store::hex(&Sha256::digest(&prompt)));
+        self.record.task.prompt_hash = Some(hex(&Sha256::digest(&prompt)));
         if let (true, Some(deadline)) = (self.plan.task.limits.tells_deadline, deadline) {
             let end = prompt.trim_end().len();
             prompt.truncate(end);

@@ -3,21 +3,20 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
-use proctor_process::{CaptureLimits, CapturePaths, Limits};
+use proctor_process::{CaptureLimits, CapturePaths, Limits, Report};
 use tokio_util::sync::CancellationToken;
 
 use super::{Ran, Ready, SHELLS_SIGNAL, Trial, chain, logs_folder, millis};
 use crate::{
-    agent::Cli,
-    drive::{Drive, Driven},
-    event::Phase,
     export::CONTEXT_FILE,
-    models::{GatewayRecord, Models},
+    fs::dir,
+    model_access::{GatewayRecord, Models},
     outcome::{EndedBy, Ending, Outcome},
     platform,
+    record::{self, cli::Cli, run_event::Phase},
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
-    store, tree,
+    trial::drive::{Drive, Driven},
     usage::UsageSource,
 };
 
@@ -150,6 +149,25 @@ impl Trial<'_> {
                 .errors
                 .push(LogError::new("SANDBOX_FAILED", chain(&error)));
         }
+        self.note_ending(&mut conclusion, &ending, &report);
+        self.record.process = Some(record::ProcessRecord::of(&report, argv, &ending, &capture));
+        Ran {
+            conclusion,
+            ending,
+            completed_at: Timestamp::now(),
+            duration_ms,
+        }
+    }
+
+    /// Add what the end of the process says about the trial.
+    fn note_ending(&mut self, conclusion: &mut Conclusion, ending: &Ending, report: &Report) {
+        if ending.ended_by == Some(EndedBy::SupervisorLost) {
+            conclusion.outcome = Outcome::Sandbox;
+            let message = "the supervisor of the agent's process was killed; the processes that it supervised were ended";
+            conclusion
+                .errors
+                .push(LogError::new("SUPERVISOR_LOST", message));
+        }
         if ending.ended_by == Some(EndedBy::Session) && conclusion.outcome == Outcome::Completed {
             self.record
                 .notes
@@ -160,13 +178,6 @@ impl Trial<'_> {
                 "the agent left a process behind, which was ended: {} ({})",
                 leak.name, leak.pid
             ));
-        }
-        self.record.process = Some(store::ProcessRecord::of(&report, argv, &ending, &capture));
-        Ran {
-            conclusion,
-            ending,
-            completed_at: Timestamp::now(),
-            duration_ms,
         }
     }
 
@@ -229,7 +240,7 @@ impl Trial<'_> {
         };
         let mut record = all.close(own).await;
         if let Some(context) = record.context.take()
-            && let Err(error) = store::write_json(&self.artifacts.join(CONTEXT_FILE), &context)
+            && let Err(error) = record::write_json(&self.artifacts.join(CONTEXT_FILE), &context)
         {
             self.record.notes.push(chain(&error));
         }
@@ -288,7 +299,7 @@ impl Trial<'_> {
     /// What the container's engine knows: whether memory or disk ran out.
     fn note_facts(&mut self, conclusion: &mut Conclusion, facts: &Facts) {
         let mut has_limit = false;
-        if let store::SandboxRecord::Docker(record) = &mut self.record.sandbox {
+        if let record::SandboxRecord::Docker(record) = &mut self.record.sandbox {
             record.peak_memory_bytes = facts.peak_memory_bytes;
             record.oom_kills = facts.oom_kills;
             has_limit = record.limits.memory_bytes.is_some();
@@ -326,7 +337,7 @@ impl Trial<'_> {
             return;
         };
         let path = workspace.path.clone();
-        let emptied = tree::remove(&path).and_then(|()| fs_err::create_dir(&path));
+        let emptied = dir::remove(&path).and_then(|()| fs_err::create_dir(&path));
         let brought = match emptied {
             Ok(()) => self.bring_out(&path).await.map_err(|error| chain(&error)),
             Err(error) => Err(error.to_string()),

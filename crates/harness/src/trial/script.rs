@@ -9,10 +9,10 @@ use fs_err as fs;
 use super::Trial;
 use crate::{
     area::Area,
+    fs::dir,
     platform,
     sandbox::{Access, Room, View},
     secrets::Secrets,
-    tree,
 };
 
 /// Where the script's folder is seen in containers.
@@ -79,7 +79,7 @@ impl Trial<'_> {
         for file in &files {
             copy(&folder.join(file), &to.join(file), secrets, key)?;
         }
-        tree::open_to_all(to.as_std_path())?;
+        dir::open_to_all(to.as_std_path())?;
         Ok(Some(self.room.inside(&to.join(name))))
     }
 
@@ -199,7 +199,7 @@ fn empty(folder: &Utf8Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path: &Path = &entry?.path();
         if path.is_dir() {
-            tree::remove(path)?;
+            dir::remove(path)?;
         } else {
             fs::remove_file(path)?;
         }

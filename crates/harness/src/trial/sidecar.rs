@@ -3,10 +3,10 @@
 
 use super::{Trial, chain};
 use crate::{
+    fs::dir,
     outcome::Outcome,
+    record::metrics_file::AgentMetrics,
     session::{Conclusion, LogError},
-    sidecar::Sidecar,
-    tree,
 };
 
 /// Where the file is kept.
@@ -34,7 +34,7 @@ impl Trial<'_> {
             return;
         };
         let path = workspace.path.join(name);
-        match Sidecar::read(&workspace.path, name) {
+        match AgentMetrics::read(&workspace.path, name) {
             Ok(None) => return,
             Ok(Some(sidecar)) => {
                 let was_cut_off = conclusion.outcome != Outcome::Completed;
@@ -54,6 +54,6 @@ impl Trial<'_> {
             }
         }
         // It is no part of the work; what cannot be moved is left out of the change all the same.
-        let _ = tree::rename(&path, self.artifacts.join(KEPT));
+        let _ = dir::rename(&path, self.artifacts.join(KEPT));
     }
 }

@@ -9,15 +9,16 @@ use super::{Trial, TrialError, chain, container::Made, prepare::NotRun};
 use crate::{
     agent::ReferenceAt,
     area::Area,
+    config::History,
     evaluate::{
         copy_without_ignored, make_executable,
         shell::{self, ShellCommand},
     },
     outcome::Outcome,
+    record,
     sandbox::docker::Image,
     source::{Source, SourceError},
-    store,
-    task::{Checkout, Environment, Files, History, Install, Reference},
+    task::{Checkout, Environment, Files, Install, Reference},
     workspace::{Base, Workspace, WorkspaceError},
 };
 
@@ -87,7 +88,7 @@ impl Trial<'_> {
         let before = self.record.task.tree.clone().unwrap_or_default();
         if made.base_tree != before {
             // The base can be made again from the commit and this.
-            let patch = self.artifacts.join(store::INSTALL_PATCH_FILE);
+            let patch = self.artifacts.join(record::INSTALL_PATCH_FILE);
             let written = made.write_patch(&before, &made.base_tree, &patch).await;
             written.map_err(|error| workspace_failed(&error))?;
         }

@@ -18,12 +18,13 @@ use super::{
 };
 use crate::{
     area::Area,
+    config::History,
+    fs::new_id,
     git::{Git, SHALLOW},
     host::Host,
     platform,
     source::Source,
-    store,
-    task::{Checkout, History},
+    task::Checkout,
 };
 
 /// One commit without history or remotes, or a folder.
@@ -207,7 +208,7 @@ impl Bases {
         let area = self
             .area
             .get_or_try_init(|| async { Area::create(&host.temp) });
-        let private = area.await?.path.join(store::new_id());
+        let private = area.await?.path.join(new_id());
         fs::create_dir(&private)?;
         Ok(private)
     }

@@ -3,7 +3,7 @@
 use fs_err as fs;
 
 use super::{Workspace, WorkspaceError};
-use crate::beneath::Beneath;
+use crate::fs::beneath::Beneath;
 
 /// A longer file is not one that such a tool wrote.
 const LONGEST: u64 = 1 << 20;
@@ -20,7 +20,8 @@ impl Workspace {
 
     /// Take lines that are not the agent's work out of a file that has only them beyond the base.
     pub async fn remove_lines(&self, file: &str, lines: &[&str]) -> Result<(), WorkspaceError> {
-        let read = Beneath::new(self.path.as_std_path()).read(file, LONGEST);
+        let files = Beneath::new(self.path.as_std_path());
+        let read = files.read(file, LONGEST);
         let Some(now) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
             return Ok(());
         };
@@ -32,10 +33,9 @@ impl Workspace {
         if !kept.eq(base_lines) {
             return Ok(());
         }
-        let path = self.path.join(file);
         match &base {
-            None => fs::remove_file(&path)?,
-            Some(text) => fs::write(&path, text)?,
+            None => files.remove(file)?,
+            Some(text) => files.write(file, text.as_bytes())?,
         }
         Ok(())
     }

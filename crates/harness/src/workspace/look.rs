@@ -4,7 +4,7 @@ use camino::Utf8Path;
 use fs_err as fs;
 
 use super::{FileChange, Workspace, WorkspaceError};
-use crate::tree;
+use crate::fs::dir;
 
 /// Binary files up to this size have their lines counted.
 const MAX_COUNTED: u64 = 16 << 20;
@@ -83,14 +83,14 @@ impl Workspace {
                 continue;
             }
             if path.symlink_metadata()?.is_dir() {
-                tree::remove(&path)?;
+                dir::remove(&path)?;
             } else {
                 fs::remove_file(&path)?;
             }
         }
         let own = folder.join(".git");
         let keep = |path: &std::path::Path| path != own.as_std_path();
-        tree::copy_where(folder.as_std_path(), self.path.as_std_path(), &keep)
+        dir::copy_where(folder.as_std_path(), self.path.as_std_path(), &keep)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use camino::Utf8Path;
 use fs_err as fs;
 
-use crate::tree;
+use crate::fs::dir;
 
 /// Repositories inside the workspace, out of the way while their files are added.
 pub(super) struct NestedRepos {
@@ -16,11 +16,11 @@ impl NestedRepos {
     pub(super) fn hide(workspace: &Utf8Path, place: &Utf8Path) -> std::io::Result<NestedRepos> {
         fs::create_dir_all(place)?;
         let mut repos = NestedRepos { moved: Vec::new() };
-        for folder in tree::folders(workspace)? {
+        for folder in dir::folders(workspace)? {
             let git = folder.join(".git");
             if folder != workspace.as_std_path() && git.symlink_metadata().is_ok() {
                 let aside = place.as_std_path().join(repos.moved.len().to_string());
-                tree::rename(&git, &aside)?;
+                dir::rename(&git, &aside)?;
                 repos.moved.push((git, aside));
             }
         }
@@ -30,6 +30,6 @@ impl NestedRepos {
     pub(super) fn restore(self) -> std::io::Result<()> {
         self.moved
             .into_iter()
-            .try_for_each(|(git, aside)| tree::rename(&aside, &git))
+            .try_for_each(|(git, aside)| dir::rename(&aside, &git))
     }
 }

@@ -3,12 +3,13 @@
 
 use std::{io, sync::PoisonError};
 
-use camino::Utf8Path;
-use fs_err as fs;
 use sha2::{Digest, Sha256};
 
 use super::{ALTERNATES, BRANCH, Workspace, WorkspaceError, attributes};
-use crate::{git::SHALLOW, platform, store};
+use crate::{
+    fs::{beneath::Beneath, hex},
+    git::SHALLOW,
+};
 
 /// Small files that decide what git does. One that was not there is removed.
 const FILES: [&str; 11] = [
@@ -25,6 +26,10 @@ const FILES: [&str; 11] = [
     SHALLOW,
 ];
 
+/// The most that is read of one of them, and of the index.
+const LONGEST: u64 = 64 << 20;
+const LONGEST_INDEX: u64 = 1 << 30;
+
 /// The state of a git directory.
 #[derive(Debug, Default)]
 pub(super) struct Pristine {
@@ -35,11 +40,11 @@ pub(super) struct Pristine {
 impl Workspace {
     /// Remember the baseline as it is.
     pub(super) fn seal(&self) {
-        let dir = self.git.dir();
-        let content = |name: &&'static str| (*name, fs::read(dir.join(name)).ok());
+        let dir = Beneath::new(self.git.dir());
+        let content = |name: &&'static str| (*name, dir.read(name, LONGEST).ok());
         let now = Pristine {
             files: FILES.iter().map(content).collect(),
-            index: index(dir),
+            index: index(&dir),
         };
         let mut pristine = self.pristine.lock().unwrap_or_else(PoisonError::into_inner);
         *pristine = now;
@@ -49,8 +54,9 @@ impl Workspace {
     pub(super) async fn unseal(&self) -> Result<(), WorkspaceError> {
         let is_same_index = {
             let pristine = self.pristine.lock().unwrap_or_else(PoisonError::into_inner);
-            pristine.restore(self.git.dir())?;
-            pristine.index == index(self.git.dir())
+            let dir = Beneath::new(self.git.dir());
+            pristine.restore(&dir)?;
+            pristine.index == index(&dir)
         };
         if !is_same_index {
             self.git.run(["read-tree", &self.base_commit]).await?;
@@ -60,27 +66,25 @@ impl Workspace {
 }
 
 impl Pristine {
-    fn restore(&self, dir: &Utf8Path) -> io::Result<()> {
+    fn restore(&self, dir: &Beneath) -> io::Result<()> {
         for (name, content) in &self.files {
-            let path = dir.join(name);
-            if fs::read(&path).ok() == *content && !path.is_symlink() {
+            // A pipe, a link or a huge file in the place of one of these is not what was there.
+            if dir.read(name, LONGEST).ok() == *content
+                && dir.metadata(name).is_ok() == content.is_some()
+            {
                 continue;
             }
-            if path.symlink_metadata().is_ok_and(|it| it.is_dir()) {
-                platform::remove(path.as_std_path())?;
-            } else if path.symlink_metadata().is_ok() {
-                fs::remove_file(&path)?;
-            }
-            if let Some(content) = content {
-                fs::create_dir_all(path.parent().unwrap_or(dir))?;
-                fs::write(&path, content)?;
+            // Also where it is to be gone: that replaces links on the way.
+            dir.write(name, content.as_deref().unwrap_or_default())?;
+            if content.is_none() {
+                dir.remove(name)?;
             }
         }
         Ok(())
     }
 }
 
-fn index(dir: &Utf8Path) -> Option<String> {
-    let bytes = fs::read(dir.join("index")).ok()?;
-    Some(store::hex(&Sha256::digest(bytes)))
+fn index(dir: &Beneath) -> Option<String> {
+    let bytes = dir.read("index", LONGEST_INDEX).ok()?;
+    Some(hex(&Sha256::digest(bytes)))
 }

@@ -1,9 +1,9 @@
 //! Draws the view: a title, the totals, trials and session, and the keys.
 
 use jiff::Timestamp;
-use proctor_harness::{
-    evaluate::VerdictStatus,
-    watch::{RunView, TrialState},
+use proctor_harness::record::{
+    VerdictStatus,
+    follow::{RunView, TrialState},
 };
 use ratatui::{
     Frame,

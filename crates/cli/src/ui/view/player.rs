@@ -8,9 +8,9 @@ use std::{
 
 use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
-use proctor_harness::{
-    store::{EVENTS_FILE, Entry, Event as Happened, Tail},
-    watch::{RunView, TrialState, TrialView},
+use proctor_harness::record::{
+    EVENTS_FILE, Entry, Event as Happened, Tail,
+    follow::{RunView, TrialState, TrialView},
 };
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 

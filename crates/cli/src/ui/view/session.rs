@@ -4,10 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use camino::Utf8PathBuf;
-use proctor_harness::{
-    evaluate::VerdictStatus,
-    store::{EVENTS_FILE, Entry, Event, Tail},
-};
+use proctor_harness::record::{EVENTS_FILE, Entry, Event, Tail, VerdictStatus};
 
 use super::text::{line, tame, wrap};
 
@@ -208,7 +205,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use proctor_harness::store::Passage;
+    use proctor_harness::record::Passage;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! What is shown of a run and what keys do to that. Nothing here draws or waits.
 
-use proctor_harness::{
-    store::TrialStatus,
-    watch::{RunView, TrialState, TrialView},
+use proctor_harness::record::{
+    TrialStatus,
+    follow::{RunView, TrialState, TrialView},
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -1,10 +1,10 @@
 //! The list of trials: one line each, with as many columns as there is room for.
 
 use jiff::Timestamp;
-use proctor_harness::{
-    event::Phase,
-    store::TrialStatus,
-    watch::{RunView, TrialState, TrialView},
+use proctor_harness::record::{
+    TrialStatus,
+    follow::{RunView, TrialState, TrialView},
+    run_event::Phase,
 };
 use ratatui::{
     style::{Color, Modifier, Style},

@@ -3,11 +3,13 @@
 use insta::assert_snapshot;
 use jiff::Timestamp;
 use proctor_harness::{
-    event::Phase,
     outcome::Outcome,
-    store::{Entry, Event, Passage, TrialStatus},
+    record::{
+        Entry, Event, Passage, TrialStatus,
+        follow::{RunView, TrialState, TrialView},
+        run_event::Phase,
+    },
     usage::Usd,
-    watch::{RunView, TrialState, TrialView},
 };
 use ratatui::{
     Terminal,

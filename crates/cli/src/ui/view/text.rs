@@ -3,11 +3,7 @@
 
 use std::fmt::Write;
 
-use proctor_harness::{
-    evaluate::VerdictStatus,
-    event::Phase,
-    store::{Event, Passage},
-};
+use proctor_harness::record::{Event, Passage, VerdictStatus, run_event::Phase};
 use ratatui::{style::Style, text::Span};
 
 /// The columns that a text takes.

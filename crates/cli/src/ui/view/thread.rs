@@ -14,7 +14,7 @@ use std::{
 use jiff::Timestamp;
 use proctor_harness::{
     control::Control,
-    watch::{RunView, RunWatch},
+    record::follow::{RunView, RunWatch},
 };
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::Notify;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use proctor_harness::{
-    store::TrialStatus,
+    record::{
+        TrialStatus,
+        follow::{RunView, TrialState, TrialView},
+    },
     usage::Usd,
-    watch::{RunView, TrialState, TrialView},
 };
 
 use super::text::{clock, short};

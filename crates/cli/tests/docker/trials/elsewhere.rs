@@ -11,7 +11,7 @@ use std::{
 };
 
 use camino::Utf8Path;
-use proctor_gateway::ScriptedModel;
+use proctor_scripted_model::ScriptedModel;
 use proctor_testkit::{TestContext, llm};
 use serde_json::{Value, json};
 

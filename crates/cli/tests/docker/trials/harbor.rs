@@ -86,6 +86,103 @@ fn a_task_is_verified_where_the_agent_worked_once_all_it_started_is_dead() {
     verified("shared");
 }
 
+/// The verifier of the shared container trusts no program or start-up file that an agent, being root, has changed.
+#[test]
+fn nothing_that_an_agent_changed_in_the_shared_container_gives_it_a_reward() {
+    let Some(rig) = Rig::new() else { return };
+    task(&rig, "shared");
+    // With the planted file the tests end before they write a reward.
+    let plant =
+        "mkdir -p /tests /logs/verifier; touch /tests/planted; echo 1 > /logs/verifier/reward.txt";
+    let reward = "echo 1 > /logs/verifier/reward.txt";
+    let rows = [
+        (
+            "no-rm",
+            format!("{plant}; printf '#!/bin/sh\\n' > /usr/bin/rm"),
+            false,
+        ),
+        (
+            "linked",
+            format!("{plant}; mv /logs /elsewhere; ln -s /elsewhere /logs"),
+            false,
+        ),
+        (
+            "folder",
+            "mkdir -p /logs/verifier/reward.json/deep; chmod 0 /logs/verifier".to_owned(),
+            false,
+        ),
+        (
+            "start-up",
+            format!(
+                "for f in /etc/profile /etc/bash.bashrc /root/.bashrc /root/.profile; do echo '{reward}; exit' >> $f; done; echo BASH_ENV=/root/.bashrc >> /etc/environment; echo ENV=/root/.profile >> /etc/environment"
+            ),
+            false,
+        ),
+        (
+            "own-sh",
+            format!(
+                "printf '#!/bin/bash\\n{reward}\\n' > /usr/local/bin/sh; chmod 755 /usr/local/bin/sh"
+            ),
+            true,
+        ),
+        (
+            "own-dash",
+            format!(
+                "printf '#!/bin/bash\\n{reward}\\n' > /new; chmod 755 /new; mv /new /usr/bin/dash"
+            ),
+            true,
+        ),
+        (
+            "preload",
+            "echo /lib/evil.so > /etc/ld.so.preload".to_owned(),
+            true,
+        ),
+    ];
+    let agents: Vec<_> = rows
+        .iter()
+        .map(|(name, line, _)| shell(name, line))
+        .collect();
+    let path = rig.suite(
+        &json!(agents),
+        &json!({"tasks": [{"folder": "tasks/greet"}]}),
+    );
+    rig.run(&path, &[]);
+    for (name, _, is_tampered) in rows {
+        let record = rig.record(name);
+        assert_eq!(record["outcome"], "completed", "{name}: {record:#}");
+        let verdict = &record["verdicts"][0];
+        assert_eq!(verdict["status"], "failed", "{name}: {verdict:#}");
+        assert_eq!(record["score"]["value"], 0.0, "{name}: {record:#}");
+        let tampered = &verdict["metrics"]["tampered"];
+        assert_eq!(tampered.is_array(), is_tampered, "{name}: {verdict:#}");
+    }
+}
+
+/// Neither root without its usual capabilities nor the user of the first process can look into that process.
+#[test]
+fn the_first_process_of_a_container_cannot_be_read_or_traced() {
+    let Some(rig) = Rig::new() else { return };
+    task(&rig, "shared");
+    let probe = r#"id -u
+for f in environ mem maps; do head -c 1 /proc/1/$f >/dev/null 2>&1 && echo read $f; done
+readlink /proc/1/fd/0 >/dev/null 2>&1 && echo read fd
+n=101; test "$(uname -m)" = x86_64 || n=117
+perl -e 'print syscall($ARGV[0], 16, 1, 0, 0) == 0 ? "attached\n" : "refused\n"' $n
+cat /proc/self/oom_score_adj"#;
+    let path = rig.suite(
+        &json!([shell("probe", probe)]),
+        &json!({"tasks": [{"folder": "tasks/greet"}]}),
+    );
+    rig.run(&path, &[]);
+    assert_eq!(rig.printed("probe"), "0\nrefused\n500\n");
+    let path = rig.suite(&json!([shell("probe", probe)]), &json!({}));
+    rig.run(&path, &[]);
+    let printed = rig.printed("probe");
+    let (user, rest) = printed.split_once('\n').unwrap();
+    assert_ne!(user, "");
+    assert_eq!(rest, "refused\n500\n");
+}
+
 #[test]
 fn a_task_is_verified_in_a_fresh_container_with_the_agents_files() {
     verified("separate");

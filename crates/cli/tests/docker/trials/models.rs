@@ -3,7 +3,7 @@
 use std::{net::TcpListener, time::Duration};
 
 use camino::Utf8PathBuf;
-use proctor_gateway::ScriptedModel;
+use proctor_scripted_model::ScriptedModel;
 use proctor_testkit::{DEBIAN, llm};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 //! and an `npm` that installs it from there, because the engine of the tests has no network.
 
 use camino::Utf8Path;
-use proctor_gateway::ScriptedModel;
+use proctor_scripted_model::ScriptedModel;
 use proctor_testkit::{BUSYBOX, DEBIAN, Output, llm};
 use serde_json::json;
 

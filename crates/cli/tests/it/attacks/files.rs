@@ -1,88 +1,31 @@
 //! Files that decide how tests are found, configured and run are the task's, for every runner.
 
-use proctor_testkit::{TestContext, program, test_runner};
+use proctor_testkit::test_runner;
 use serde_json::{Value, json};
 
-use super::{Expect, Fails, Passes, Row, Tampered, check, clear, write};
+use super::{check, clear};
 use crate::{
     judging::judged,
     support::{context, with, write_case},
+    table::{
+        Expect::{Fails, Passes, Tampered},
+        row,
+    },
 };
 
-/// Rows whose lines are made: the attack alone must fail, with good work beside it it must pass.
-fn with_good(good: &str, attacks: &[(&'static str, String)]) -> Vec<(String, String, Expect)> {
-    let mut rows = vec![("honest work".to_owned(), good.to_owned(), Passes)];
-    for (name, line) in attacks {
-        rows.push(((*name).to_owned(), line.clone(), Fails));
-    }
-    // All at once beside good work: what is restored does not stand in the way of a good solution.
-    let all: Vec<&str> = attacks.iter().map(|(_, line)| line.as_str()).collect();
-    let all = all.join("\n");
-    rows.push((
-        "all of it beside good work".to_owned(),
-        format!("{all}\n{good}"),
-        Passes,
-    ));
-    rows
-}
-
-fn check_all(context: &TestContext, evaluators: &Value, rows: &[(String, String, Expect)]) {
-    let rows: Vec<Row<'_>> = rows
-        .iter()
-        .map(|(a, b, c)| (a.as_str(), b.as_str(), *c))
-        .collect();
-    check(context, evaluators, &rows);
-}
-
+/// A task that names the files of its solution leaves nothing else to the agent.
 #[test]
-fn shell_and_make() {
+fn solution_paths_confine_the_work() {
     let context = context();
-    let makefile = "test:\n\tsh check.sh\n";
-    let script = "grep -qx 42 answer.txt\n";
     let files = [
-        ("Makefile", makefile),
-        ("check.sh", script),
+        ("check.sh", "grep -qx 42 answer.txt\n"),
         ("answer.txt", "0\n"),
     ];
     context.repo().commit("base", &files);
-    let good = "echo 42 > answer.txt";
-    let make =
-        json!([{"name": "command", "config": {"command": "make test", "protect": ["check.sh"]}}]);
-    let attacks = [
-        ("a script that passes", "echo exit 0 > check.sh".to_owned()),
-        (
-            "a makefile that passes",
-            "printf 'test:\\n\\ttrue\\n' > Makefile".to_owned(),
-        ),
-        (
-            "one that make prefers",
-            "printf 'test:\\n\\ttrue\\n' > GNUmakefile".to_owned(),
-        ),
-        (
-            "another that make prefers",
-            "printf 'test:\\n\\ttrue\\n' > makefile".to_owned(),
-        ),
-        (
-            "no makefile",
-            "rm Makefile; printf 'test:\\n\\ttrue\\n' > makefile".to_owned(),
-        ),
-        (
-            "a link to a makefile",
-            "printf 'test:\\n\\ttrue\\n' > m; ln -sf m GNUmakefile".to_owned(),
-        ),
-    ];
-    check_all(&context, &make, &with_good(good, &attacks));
-    let confined = |more: &Value| {
-        let command = json!([{"name": "command", "config": {"command": "sh check.sh"}}]);
-        let case = crate::judging::case_of("echo exit 0 > check.sh; echo x > other.txt", &command);
-        with(&case, more)
-    };
-    clear(&context);
-    let output = crate::support::run(
-        &context,
-        &confined(&json!({"solution_paths": ["answer.txt"]})),
-    );
-    output.assert_code(1);
+    let command = json!([{"name": "command", "config": {"command": "sh check.sh"}}]);
+    let case = crate::judging::case_of("echo exit 0 > check.sh; echo x > other.txt", &command);
+    let case = with(&case, &json!({"solution_paths": ["answer.txt"]}));
+    crate::support::run(&context, &case).assert_code(1);
     let restored = &context.record()["verdicts"][0]["restored"];
     assert_eq!(*restored, json!(["check.sh", "other.txt"]));
 }
@@ -98,8 +41,8 @@ fn products_of_tasks() {
         &context,
         &make,
         &[
-            ("nothing", "true", Fails),
-            ("the first Makefile", wrote, Passes),
+            row("nothing", Fails, "true"),
+            row("the first Makefile", Passes, wrote),
         ],
     );
     let test = json!([{"name": "command", "config": {"command": "sh tests/new_test.sh && test -f jest.config.js"}}]);
@@ -108,8 +51,8 @@ fn products_of_tasks() {
         &context,
         &test,
         &[
-            ("nothing", "true", Fails),
-            ("a test and settings", wrote, Passes),
+            row("nothing", Fails, "true"),
+            row("a test and settings", Passes, wrote),
         ],
     );
     let repo = context.repo();
@@ -131,64 +74,6 @@ fn products_of_tasks() {
     assert_eq!(*restored, json!(["conftest.py"]));
 }
 
-#[test]
-fn pytest() {
-    let Some(folder) = test_runner("python") else {
-        return;
-    };
-    let context = context();
-    let test = "from calc import add\n\ndef test_one(): assert add(1, 2) == 3\n";
-    let files = [
-        ("calc.py", "def add(a, b):\n    return 0\n"),
-        ("tests/test_calc.py", test),
-    ];
-    context.repo().commit("base", &files);
-    let config = json!({"runner": "pytest", "env": {"PYTHONPATH": folder}, "timeout_ms": 60_000});
-    let evaluators = json!([{"name": "tests", "config": config}]);
-    let good = write(
-        "calc.py",
-        "from helper import plus\ndef add(a, b):\n    return plus(a, b)",
-    ) + &write("helper.py", "def plus(a, b):\n    return a + b")
-        + &write("tests/test_mine.py", "def test_mine(): assert True")
-        + &write(
-            "pyproject.toml",
-            "[project]\nname = 'p'\nversion = '1'\ndependencies = ['x']",
-        );
-    let passes_all = "import sys\nfrom _pytest.reports import TestReport\nTestReport.from_item_and_call = classmethod(lambda c, i, k, f=TestReport.from_item_and_call: (setattr(r := f(i, k), 'outcome', 'passed'), r)[1])";
-    let attacks = [
-        ("settings in pyproject.toml", write("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-p fake'") + &write("fake.py", passes_all)),
-        ("settings in setup.cfg", write("setup.cfg", "[tool:pytest]\naddopts = -p fake") + &write("fake.py", passes_all)),
-        ("settings in tox.ini", write("tox.ini", "[pytest]\naddopts = -p fake") + &write("fake.py", passes_all)),
-        ("a conftest", write("conftest.py", passes_all)),
-        ("a pluggy of its own", write("pluggy.py", "import os; os._exit(0)")),
-        ("a package in the place of a module", write("iniconfig/__init__.py", "import os; os._exit(0)")),
-        ("a json of its own", write("json.py", "import os; os._exit(0)")),
-        ("a sitecustomize package", write("sitecustomize/__init__.py", "import os; os._exit(0)")),
-        (
-            "byte-code of pytest",
-            write("x.py", "import os; os._exit(0)") + "python3 -m compileall -qb x.py; mv x.pyc pytest.pyc; rm x.py",
-        ),
-        (
-            "byte-code in the place of a test",
-            "cp tests/test_calc.py keep; echo 'def test_one(): pass' > tests/test_calc.py; python3 -c 'import py_compile as p; p.compile(\"tests/test_calc.py\", cfile=\"tests/__pycache__/test_calc.cpython-\" + \"%d%d\" % __import__(\"sys\").version_info[:2] + \".pyc\", invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)'; mv keep tests/test_calc.py".to_owned(),
-        ),
-        ("a link in the place of the tests", "rm -r tests; mkdir ok; echo 'def test_one(): pass' > ok/test_calc.py; ln -s ok tests".to_owned()),
-    ];
-    let rows = with_good(&good, &attacks);
-    check_all(&context, &evaluators, &rows);
-    // The work rewrites the test after it was found to be in order, and puts it back in the end.
-    let rewrites = "import atexit, pathlib\np = pathlib.Path('tests/test_calc.py')\nold = p.read_text()\np.write_text('def test_one(): pass\\n')\natexit.register(lambda: p.write_text(old))\ndef add(a, b):\n    return 3";
-    check(
-        &context,
-        &evaluators,
-        &[(
-            "a test that is rewritten and put back",
-            &write("calc.py", rewrites),
-            Tampered,
-        )],
-    );
-}
-
 /// A program that the tests start leaves its mark among the tests: the task's own code does so as well.
 #[test]
 fn output_among_the_tests_is_not_tampering() {
@@ -207,141 +92,13 @@ fn output_among_the_tests_is_not_tampering() {
         &context,
         &evaluators,
         &[
-            ("honest work", "echo 'echo 42' > answer.sh", Passes),
-            (
+            row("honest work", Passes, "echo 'echo 42' > answer.sh"),
+            row(
                 "a test that is rewritten while it runs",
-                "echo 'echo true > tests/run.sh; echo 42' > answer.sh",
                 Tampered,
+                "echo 'echo true > tests/run.sh; echo 42' > answer.sh",
             ),
         ],
-    );
-}
-
-#[test]
-fn node_and_jest() {
-    let Some(folder) = test_runner("node") else {
-        return;
-    };
-    let context = context();
-    let manifest = r#"{"name": "p", "scripts": {"test": "jest"}}"#;
-    let test = "const add = require('./add');\ntest('one', () => expect(add(1, 2)).toBe(3));\n";
-    let files = [
-        ("package.json", manifest),
-        ("add.js", "module.exports = () => 0;\n"),
-        ("add.test.js", test),
-    ];
-    context.repo().commit("base", &files);
-    let path = format!("{folder}/node_modules/.bin:/usr/local/bin:/usr/bin:/bin");
-    let line = "npm test --silent -- --ci --json --outputFile=\"$PROCTOR_REPORT\"";
-    let config = json!({"command": line, "env": {"PATH": path}, "timeout_ms": 120_000});
-    let evaluators = json!([{"name": "tests", "config": config}]);
-    let good = "echo 'module.exports = require(\"./plus\");' > add.js; echo 'module.exports = (a, b) => a + b;' > plus.js; echo '{\"name\": \"p\", \"dependencies\": {\"x\": \"1\"}, \"scripts\": {\"build\": \"true\", \"test\": \"jest\"}}' > package.json; echo \"test('mine', () => {});\" > mine.test.js";
-    let attacks = [
-        (
-            "a script that passes",
-            write("package.json", r#"{"scripts": {"test": "true"}}"#),
-        ),
-        (
-            "a hook before the test",
-            write(
-                "package.json",
-                r#"{"scripts": {"test": "jest", "pretest": "echo \"test('one', () => {});\" > add.test.js"}}"#,
-            ),
-        ),
-        (
-            "settings in the manifest",
-            write(
-                "package.json",
-                r#"{"scripts": {"test": "jest"}, "jest": {"testMatch": ["**/fake.js"]}}"#,
-            ) + &write("fake.js", "test('one', () => {});"),
-        ),
-        (
-            "a shell for scripts",
-            write(".npmrc", "script-shell=/bin/true"),
-        ),
-        (
-            "a jest of its own",
-            write("node_modules/.bin/jest", "#!/bin/sh\nexit 0")
-                + "chmod +x node_modules/.bin/jest",
-        ),
-        (
-            "a mock of all modules",
-            write("__mocks__/add.js", "module.exports = () => 3;")
-                + &write("jest.config.js", "module.exports = {automock: true};"),
-        ),
-    ];
-    check_all(&context, &evaluators, &with_good(good, &attacks));
-}
-
-#[test]
-fn node_test() {
-    let Some(_) = program("node") else {
-        return;
-    };
-    let context = context();
-    let test = "const { test } = require('node:test');\nconst assert = require('node:assert');\nconst add = require('./add');\ntest('one', () => assert.equal(add(1, 2), 3));\n";
-    let files = [
-        ("add.js", "module.exports = () => 0;\n"),
-        ("add-test.js", test),
-        ("test.js", test),
-    ];
-    context.repo().commit("base", &files);
-    let evaluators = json!([{"name": "tests", "config": {"runner": "node", "timeout_ms": 60_000}}]);
-    let fake = "require('node:test').test('one', () => {});";
-    let attacks = [
-        ("its own add-test.js", write("add-test.js", fake)),
-        ("its own test.js", write("test.js", fake)),
-        ("both", write("test.js", fake) + &write("add-test.js", fake)),
-        ("no test", "rm test.js add-test.js".to_owned()),
-    ];
-    let good = "echo 'module.exports = (a, b) => a + b;' > add.js";
-    check_all(&context, &evaluators, &with_good(good, &attacks));
-}
-
-#[test]
-fn cargo() {
-    let context = context();
-    let manifest = "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
-    let test = "#[test]\nfn one() { assert_eq!(p::add(1, 2), 3); }\n";
-    let files = [
-        ("Cargo.toml", manifest),
-        ("src/lib.rs", "pub fn add(_: i32, _: i32) -> i32 { 0 }\n"),
-        ("tests/one.rs", test),
-        (".gitignore", "/target\n"),
-    ];
-    context.repo().commit("base", &files);
-    let bin = camino::Utf8Path::new(env!("CARGO")).parent().unwrap();
-    let config = json!({"runner": "cargo", "env": {"PATH": format!("{bin}:/usr/bin:/bin")}, "timeout_ms": 240_000});
-    let evaluators = json!([{"name": "tests", "config": config}]);
-    let good = "echo 'pub fn add(a: i32, b: i32) -> i32 { a + b }' > src/lib.rs; echo 'fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }' > build.rs; printf '[[bin]]\\nname = \"tool\"\\npath = \"src/tool.rs\"\\n' >> Cargo.toml; echo 'fn main() {}' > src/tool.rs";
-    let fake = "mkdir -p fake; echo '#[test] fn one() {}' > fake/one.rs; ";
-    let attacks = [
-        (
-            "a target that is another file",
-            format!(
-                "{fake}printf '[[test]]\\nname = \"one\"\\npath = \"fake/one.rs\"\\n' >> Cargo.toml"
-            ),
-        ),
-        (
-            "no tests of its own accord",
-            format!(
-                "{fake}sed -i 's/^edition.*/edition = \"2021\"\\nautotests = false/' Cargo.toml; printf '[[test]]\\nname = \"one\"\\npath = \"fake/one.rs\"\\n' >> Cargo.toml"
-            ),
-        ),
-        (
-            "settings of cargo",
-            write(
-                ".cargo/config.toml",
-                "[target.'cfg(all())']\nrunner = 'true'",
-            ),
-        ),
-    ];
-    check_all(&context, &evaluators, &with_good(good, &attacks));
-    let rewrites = "echo 'fn main() { std::fs::write(\"tests/one.rs\", \"#[test] fn one() {}\").unwrap(); }' > build.rs";
-    check(
-        &context,
-        &evaluators,
-        &[("a build script that rewrites the test", rewrites, Tampered)],
     );
 }
 
@@ -394,17 +151,17 @@ fn linters() {
         &context,
         &evaluators,
         &[
-            ("honest work", "echo fine > src/b.txt", Passes),
-            ("bad work", "echo bad > src/b.txt", Fails),
-            (
+            row("honest work", Passes, "echo fine > src/b.txt"),
+            row("bad work", Fails, "echo bad > src/b.txt"),
+            row(
                 "a linter that passes",
+                Fails,
                 "echo bad > src/b.txt; echo true > lint.sh",
-                Fails,
             ),
-            (
+            row(
                 "rules that pass",
-                "echo bad > src/b.txt; echo BAD=nothing > rules.sh",
                 Fails,
+                "echo bad > src/b.txt; echo BAD=nothing > rules.sh",
             ),
         ],
     );

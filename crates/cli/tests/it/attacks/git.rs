@@ -2,76 +2,56 @@
 
 use serde_json::json;
 
-use super::{Fails, Passes, check, clear};
+use super::{check, clear};
 use crate::{
     judging::{case_of, judged, standing},
     support::{context, with, write_case},
+    table::{
+        Expect::{Fails, Passes},
+        row,
+    },
 };
 
 #[test]
-fn attributes_of_the_work_neither_garble_hidden_tests_nor_hide_lines() {
+fn attributes_of_the_work_hide_no_lines() {
     let context = context();
     let files = [
-        ("answer.txt", "0\n"),
         ("old.txt", "a\nb\n"),
         (".gitattributes", "*.win text eol=crlf\n"),
     ];
     context.repo().commit("base", &files);
-    let tests =
-        json!([{"name": "command", "config": {"command": "sh check.sh", "protect": ["check.sh"]}}]);
-    let repo = context.repo();
-    repo.commit("check", &[("check.sh", "grep -qx 42 answer.txt\n")]);
-    let encode = "echo '*.sh working-tree-encoding=UTF-7' > .gitattributes";
-    let good = "echo 42 > answer.txt";
-    check(
-        &context,
-        &tests,
-        &[
-            ("an encoding that garbles the test", encode, Fails),
-            (
-                "the same in a folder of its own",
-                "echo '[attr]binary text\n* -text ident filter=x' > .gitattributes",
-                Fails,
-            ),
-            (
-                "the same beside good work",
-                &format!("{encode}; {good}"),
-                Passes,
-            ),
-        ],
-    );
     let limits = json!([{"name": "git-diff", "config": {"assertions": {"max_lines_added": 10}}}]);
     let many = "seq 100 > new.txt";
     check(
         &context,
         &limits,
         &[
-            ("many lines", many, Fails),
-            (
+            row("many lines", Fails, many),
+            row(
                 "lines that are not shown",
-                &format!("echo '* -diff' > .gitattributes; {many}"),
                 Fails,
+                format!("echo '* -diff' > .gitattributes; {many}"),
             ),
-            (
+            row(
                 "the same as binary",
-                &format!("echo '* binary' > .gitattributes; {many}"),
                 Fails,
+                format!("echo '* binary' > .gitattributes; {many}"),
             ),
-            (
+            row(
                 "the same in info/attributes",
-                &format!("echo '* -diff' > .git/info/attributes; {many}"),
                 Fails,
+                format!("mkdir -p .git/info; echo '* -diff' > .git/info/attributes; {many}"),
             ),
-            (
+            row(
                 "a zero byte among them",
-                "{ seq 100; printf '\\000\\n'; } > new.txt",
                 Fails,
+                "{ seq 100; printf '\\000\\n'; } > new.txt",
             ),
-            ("few lines", "seq 5 > new.txt", Passes),
-            (
+            row("few lines", Passes, "seq 5 > new.txt"),
+            row(
                 "a small binary file",
-                "printf '\\000\\001\\n' > new.bin",
                 Passes,
+                "printf '\\000\\001\\n' > new.bin",
             ),
         ],
     );
@@ -81,10 +61,10 @@ fn attributes_of_the_work_neither_garble_hidden_tests_nor_hide_lines() {
     check(
         &context,
         &ends,
-        &[(
+        &[row(
             "a file with the task's line ends",
-            "printf 'a\\n' > new.win",
             Passes,
+            "printf 'a\\n' > new.win",
         )],
     );
 }

@@ -1,71 +1,186 @@
-//! Attacks on the judge: one table for each runner. A row says what the agent does and which verdict it must get.
-//! Honest work stands beside the attacks: it must still pass.
+//! Attacks on the judge, on this machine. The tables of runners that the test image has are shared with the tests of
+//! containers.
 
+mod compiled;
 mod files;
 mod git;
+mod honest;
+mod javascript;
+mod make;
 mod reports;
+mod sentinels;
 
-use proctor_testkit::TestContext;
+use camino::Utf8Path;
+use proctor_testkit::{TestContext, program, test_runner};
 use serde_json::Value;
 
-use crate::judging::{judged, standing};
+use crate::{
+    support::context,
+    table::{self, Row, Sandbox, Table, node, python, shell},
+};
 
-/// The verdict that a row must get.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Expect {
-    /// The work is good, and the attack on the judge, if there is one, gains nothing.
-    Passes,
-    /// The work is not good.
-    Fails,
-    /// The work changed files that judge it while it was judged.
-    Tampered,
-}
-
-use Expect::{Fails, Passes, Tampered};
-
-/// What an agent does, as a line for the shell, and the verdict that it must get.
-pub type Row<'a> = (&'a str, &'a str, Expect);
-
-/// Run each row with these evaluators. All rows are tried before the test fails.
 #[track_caller]
-pub fn check(context: &TestContext, evaluators: &Value, rows: &[Row<'_>]) {
-    let wrong: Vec<String> = rows
-        .iter()
-        .filter_map(|(name, line, expect)| {
-            let record = judged(context, line, evaluators);
-            let (status, score) = standing(&record);
-            let verdict = &record["verdicts"][0];
-            let is_right = match expect {
-                Passes => (status, score) == ("passed", Some(1.0)),
-                Fails => {
-                    (status, score) == ("failed", Some(0.0))
-                        && verdict["metrics"]["tampered"].is_null()
-                }
-                Tampered => {
-                    (status, score) == ("failed", Some(0.0))
-                        && verdict["metrics"]["tampered"].is_array()
-                }
-            };
-            (!is_right).then(|| {
-                format!("{name}: expected {expect:?}, found {status} {score:?}: {verdict:#}")
-            })
-        })
-        .collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+pub(crate) fn check(context: &TestContext, evaluators: &Value, rows: &[Row]) {
+    table::check(context, &Sandbox::default(), evaluators, rows);
 }
 
 /// Remove the runs of earlier rows.
-pub fn clear(context: &TestContext) {
+pub(crate) fn clear(context: &TestContext) {
     for earlier in context.run_dirs() {
         fs_err::remove_dir_all(earlier).unwrap();
     }
 }
 
-/// A line for the shell that writes a file.
-pub fn write(path: &str, text: &str) -> String {
-    let folder = match path.rsplit_once('/') {
-        Some((folder, _)) => format!("mkdir -p {folder}; "),
-        None => String::new(),
-    };
-    format!("{folder}cat > {path} <<'EOF'\n{text}\nEOF\n")
+/// The folder of cargo and rustc.
+fn rust_programs() -> &'static Utf8Path {
+    Utf8Path::new(env!("CARGO")).parent().unwrap()
+}
+
+/// The table of each runner; `None` where the runner is missing.
+mod tables {
+    use super::*;
+
+    pub fn pytest() -> Option<Table> {
+        Some(python::pytest(Some(&test_runner("python")?)))
+    }
+
+    pub fn node(reads_output: bool) -> Option<Table> {
+        program("node")?;
+        Some(node::node(reads_output))
+    }
+
+    pub fn jest() -> Option<Table> {
+        Some(javascript::jest(&test_runner("node")?))
+    }
+
+    pub fn vitest() -> Option<Table> {
+        Some(javascript::vitest(&test_runner("vitest")?))
+    }
+
+    pub fn cargo() -> Table {
+        let path = format!("{}:/usr/bin:/bin", rust_programs());
+        compiled::rust("cargo", &path)
+    }
+
+    pub fn nextest() -> Option<Table> {
+        let nextest = program("cargo-nextest")?;
+        let (cargo, nextest) = (rust_programs(), nextest.parent()?);
+        let path = format!("{cargo}:{nextest}:/usr/bin:/bin");
+        Some(compiled::rust("nextest", &path))
+    }
+
+    /// One cache for all trials, which is removed with this context.
+    pub fn go(shared: &TestContext) -> Option<Table> {
+        let path = format!("{}:/usr/bin:/bin", program("go")?.parent()?);
+        let cache = shared.root().join("go-cache");
+        Some(compiled::go(&path, cache.as_str()))
+    }
+}
+
+fn attack(table: Option<Table>) {
+    if let Some(table) = table {
+        table.check(&context(), &Sandbox::default());
+    }
+}
+
+fn check_honest(table: Option<Table>) {
+    if let Some(table) = table {
+        honest::check(&table);
+    }
+}
+
+#[test]
+fn scripts() {
+    attack(Some(shell::script()));
+}
+
+#[test]
+fn make() {
+    attack(Some(make::make()));
+}
+
+#[test]
+fn attributes_of_git() {
+    attack(Some(table::git::attributes()));
+}
+
+#[test]
+fn pytest() {
+    attack(tables::pytest());
+}
+
+#[test]
+fn node_test() {
+    attack(tables::node(false));
+}
+
+#[test]
+fn node_test_with_tap() {
+    attack(tables::node(true));
+}
+
+#[test]
+fn jest() {
+    attack(tables::jest());
+}
+
+#[test]
+fn vitest() {
+    attack(tables::vitest());
+}
+
+#[test]
+fn cargo() {
+    attack(Some(tables::cargo()));
+}
+
+#[test]
+fn nextest() {
+    attack(tables::nextest());
+}
+
+#[test]
+fn go() {
+    attack(tables::go(&context()));
+}
+
+#[test]
+fn honest_shell_and_make() {
+    check_honest(Some(shell::script()));
+    check_honest(Some(make::make()));
+}
+
+#[test]
+fn honest_pytest() {
+    check_honest(tables::pytest());
+}
+
+#[test]
+fn honest_node() {
+    check_honest(tables::node(false));
+}
+
+#[test]
+fn honest_jest() {
+    check_honest(tables::jest());
+}
+
+#[test]
+fn honest_vitest() {
+    check_honest(tables::vitest());
+}
+
+#[test]
+fn honest_cargo() {
+    check_honest(Some(tables::cargo()));
+}
+
+#[test]
+fn honest_nextest() {
+    check_honest(tables::nextest());
+}
+
+#[test]
+fn honest_go() {
+    check_honest(tables::go(&context()));
 }

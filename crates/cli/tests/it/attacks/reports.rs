@@ -1,11 +1,16 @@
 //! The report of a runner is the runner's, and nothing of the test case's folder is in sight of the work but what the
 //! command needs.
 
-use proctor_testkit::test_runner;
 use serde_json::json;
 
-use super::{Fails, Passes, Tampered, check, write};
-use crate::support::{context, with, write_case};
+use super::check;
+use crate::{
+    support::{context, with, write_case},
+    table::{
+        Expect::{Fails, Passes},
+        row, write,
+    },
+};
 
 #[test]
 fn the_path_of_the_report_is_not_in_the_environment() {
@@ -20,50 +25,11 @@ fn the_path_of_the_report_is_not_in_the_environment() {
             &context,
             &evaluators,
             &[
-                ("honest work", "echo exit 0 > answer.sh", Passes),
-                ("a report by the work", &write("answer.sh", forge), Fails),
+                row("honest work", Passes, "echo exit 0 > answer.sh"),
+                row("a report by the work", Fails, write("answer.sh", forge)),
             ],
         );
     }
-}
-
-#[test]
-fn a_report_that_is_rewritten_after_the_runner_closed_it_is_tampering() {
-    let Some(folder) = test_runner("python") else {
-        return;
-    };
-    let context = context();
-    let test = "from calc import add\n\ndef test_one(): assert add(1, 2) == 3\n";
-    let files = [
-        ("calc.py", "def add(a, b):\n    return 0\n"),
-        ("tests/test_calc.py", test),
-    ];
-    context.repo().commit("base", &files);
-    let config = json!({"runner": "pytest", "env": {"PYTHONPATH": folder}, "timeout_ms": 60_000});
-    let evaluators = json!([{"name": "tests", "config": config}]);
-    let forged = "<testsuite><testcase classname=\\\"tests.test_calc\\\" name=\\\"test_one\\\"/></testsuite>";
-    let at_exit = format!(
-        "import atexit, os, sys\nreport = sys.argv[-1]\n@atexit.register\ndef forge():\n    open(report, 'w').write(\"{forged}\")\n    os._exit(0)\ndef add(a, b):\n    return 0"
-    );
-    let by_child = format!(
-        "import os, sys, time\nreport = sys.argv[-1]\nif os.fork() == 0:\n    while not (os.path.exists(report) and os.path.getsize(report)):\n        time.sleep(0.001)\n    time.sleep(0.05)\n    open(report + '.new', 'w').write(\"{forged}\")\n    os.rename(report + '.new', report)\n    os._exit(0)\nimport atexit\natexit.register(lambda: (time.sleep(0.3), os._exit(0)))\ndef add(a, b):\n    return 0"
-    );
-    check(
-        &context,
-        &evaluators,
-        &[
-            (
-                "a report that is forged at exit",
-                &write("calc.py", &at_exit),
-                Tampered,
-            ),
-            (
-                "one that another process replaces",
-                &write("calc.py", &by_child),
-                Tampered,
-            ),
-        ],
-    );
 }
 
 /// A runner that fails while it reports success says nothing good, and neither does one test more that failed.
@@ -79,15 +45,15 @@ fn a_failing_exit_code_needs_a_failing_test_of_the_task() {
         &context,
         &evaluators,
         &[
-            (
+            row(
                 "success with a failing exit code",
+                Fails,
                 "echo exit 1 > answer.sh",
-                Fails,
             ),
-            (
+            row(
                 "a failing test that the task does not have",
-                "touch more; echo exit 1 > answer.sh",
                 Fails,
+                "touch more; echo exit 1 > answer.sh",
             ),
         ],
     );

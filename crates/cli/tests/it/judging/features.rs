@@ -89,18 +89,8 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Make the patch of a solution, which is made in the repository and taken back.
     fn write_patch(&self, good: &str) {
-        let repo = self.context.repo();
-        let script = self.context.root().join("solve.sh");
-        fs_err::write(&script, good).unwrap();
-        repo.git(["-c", &format!("alias.solve=!sh -e '{script}'"), "solve"]);
-        repo.git(["add", "--all"]);
-        let patch = repo.git(["diff", "--cached", "--binary"]);
-        repo.git(["reset", "--quiet", "--hard"]);
-        let cases = self.context.root().join("cases");
-        fs_err::create_dir_all(&cases).unwrap();
-        fs_err::write(cases.join("solution.patch"), format!("{patch}\n")).unwrap();
+        super::write_patch(self.context, good);
     }
 
     fn more(&self) -> Value {

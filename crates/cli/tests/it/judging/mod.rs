@@ -4,10 +4,9 @@
 mod assertions;
 mod failures;
 mod features;
-mod liars;
 mod repo_tasks;
 mod rescore;
-mod runners;
+mod results;
 mod scores;
 
 use proctor_testkit::TestContext;
@@ -30,7 +29,7 @@ pub fn judged(context: &TestContext, line: &str, evaluators: &Value) -> Value {
 
 /// The same with more fields of the test case.
 #[track_caller]
-fn judged_case(context: &TestContext, line: &str, evaluators: &Value, more: &Value) -> Value {
+pub fn judged_case(context: &TestContext, line: &str, evaluators: &Value, more: &Value) -> Value {
     for earlier in context.run_dirs() {
         fs_err::remove_dir_all(earlier).unwrap();
     }
@@ -43,4 +42,18 @@ fn judged_case(context: &TestContext, line: &str, evaluators: &Value, more: &Val
 pub fn standing(record: &Value) -> (&str, Option<f64>) {
     let status = record["status"].as_str().unwrap();
     (status, record["score"]["value"].as_f64())
+}
+
+/// Write the patch of a solution, which is made in the repository and taken back.
+pub fn write_patch(context: &TestContext, good: &str) {
+    let repo = context.repo();
+    let script = context.root().join("solve.sh");
+    fs_err::write(&script, good).unwrap();
+    repo.git(["-c", &format!("alias.solve=!sh -e '{script}'"), "solve"]);
+    repo.git(["add", "--all"]);
+    let patch = repo.git(["diff", "--cached", "--binary"]);
+    repo.git(["reset", "--quiet", "--hard"]);
+    let cases = context.root().join("cases");
+    fs_err::create_dir_all(&cases).unwrap();
+    fs_err::write(cases.join("solution.patch"), format!("{patch}\n")).unwrap();
 }

@@ -214,5 +214,16 @@ fn a_feature_is_judged_by_hidden_tests_that_do_not_load_without_it() {
             let verdict = trial(&context, &agent, &task);
             assert_eq!(verdict["score"], score, "{agent}: {verdict:#}");
         }
+        // The expected value, from the caller's source.
+        let forges = "cat > mul.js <<'EOF'\nconst fs = require('fs');\nmodule.exports = () => {\n  const [, file, line] = new Error().stack.split('\\n')[2].match(/\\(?([^()\\s]+):(\\d+):\\d+/);\n  const text = fs.readFileSync(file, 'utf8').split('\\n')[line - 1];\n  return Number(text.match(/\\), (\\d+)\\)/)[1]);\n};\nEOF";
+        let verdict = trial(&context, forges, &task);
+        let sentinels = &verdict["metrics"]["sentinels"];
+        if reference == json!({}) {
+            assert_eq!(verdict["score"], 1.0, "{verdict:#}");
+            assert_eq!(*sentinels, "unavailable", "{verdict:#}");
+        } else {
+            assert_eq!(verdict["score"], 0.0, "{verdict:#}");
+            assert_eq!(*sentinels, json!({"tests": 2}), "{verdict:#}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 
 /// Longer than any of them takes to start, even when all start at once, and shorter than most of them
 /// try again. Where much else runs everything takes longer.
-fn limit() -> Duration {
+pub(super) fn limit() -> Duration {
     let load = fs_err::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split('.').next().and_then(|load| load.parse().ok());
     Duration::from_secs(40 + 6 * load.unwrap_or(0).min(35))

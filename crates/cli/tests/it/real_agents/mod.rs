@@ -10,6 +10,7 @@ mod switch;
 
 use std::time::Duration;
 
+use camino::Utf8PathBuf;
 use proctor_testkit::{Output, Program, TestContext};
 use serde_json::{Value, json};
 
@@ -123,10 +124,20 @@ impl Suite {
     /// The record of a trial.
     #[track_caller]
     fn record(&self, cli: &Cli, task: &str, trial: u32) -> Value {
-        let trials = self.ctx.root().join("suite/results/latest/trials");
-        let folder = trials.join(format!("{}/{task}/trial-{trial}", cli.kind));
-        let bytes = fs_err::read(folder.join("artifacts/record.json")).unwrap();
+        let bytes = fs_err::read(self.artifacts(cli, task, trial).join("record.json")).unwrap();
         serde_json::from_slice(&bytes).unwrap()
+    }
+
+    /// The standard output of a trial's agent.
+    #[track_caller]
+    fn raw_output(&self, cli: &Cli, task: &str, trial: u32) -> String {
+        let path = self.artifacts(cli, task, trial).join("raw/stdout");
+        fs_err::read_to_string(path).unwrap()
+    }
+
+    fn artifacts(&self, cli: &Cli, task: &str, trial: u32) -> Utf8PathBuf {
+        let trials = self.ctx.root().join("suite/results/latest/trials");
+        trials.join(format!("{}/{task}/trial-{trial}/artifacts", cli.kind))
     }
 
     /// No process is alive and no temporary folder is there.

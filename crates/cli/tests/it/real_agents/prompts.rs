@@ -1,6 +1,6 @@
 //! The longest prompt there is arrives as it was written, whichever CLI it goes through.
 
-use proctor_gateway::{Recorded, ScriptedModel};
+use proctor_scripted_model::{RecordedRequest, ScriptedModel};
 use proctor_testkit::llm;
 use serde_json::{Value, json};
 
@@ -40,7 +40,9 @@ fn arrives(cli: &Cli, config: &Value) {
     }
     let output = suite.finish(program);
     let asked = model.requests();
-    let arrived = asked.iter().any(|it: &Recorded| holds(&it.body, &prompt));
+    let arrived = asked
+        .iter()
+        .any(|it: &RecordedRequest| holds(&it.body, &prompt));
     assert!(
         arrived,
         "{}: {} requests, none with all of it\n{output}",

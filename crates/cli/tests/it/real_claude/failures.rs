@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use proctor_gateway::{Answer, Script};
+use proctor_scripted_model::{Answer, Script};
 use proctor_testkit::{Running, llm, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -130,19 +130,19 @@ fn a_recorded_trial_is_replayed_without_a_model() {
     let Some(trial) = Trial::of(LATEST, script) else {
         return;
     };
-    let tapes = trial.ctx.root().join("tapes");
+    let recordings = trial.ctx.root().join("recordings");
     let recorded = record(&run(
         &trial,
         &json!({}),
-        &["--record-models", tapes.as_str()],
+        &["--record-models", recordings.as_str()],
         0,
     ));
     let asked = trial.model.turns().len();
-    assert_eq!(files_with(&tapes, CANARY), Vec::<Utf8PathBuf>::new());
+    assert_eq!(files_with(&recordings, CANARY), Vec::<Utf8PathBuf>::new());
     let replayed = record(&run(
         &trial,
         &json!({}),
-        &["--replay-models", tapes.as_str()],
+        &["--replay-models", recordings.as_str()],
         0,
     ));
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The real Claude Code as a judge: in a copy of the result, on a scripted model.
 
-use proctor_gateway::{Answer, Script};
+use proctor_scripted_model::{Answer, Script};
 use proctor_testkit::llm;
 use serde_json::{Value, json};
 

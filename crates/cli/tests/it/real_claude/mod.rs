@@ -5,6 +5,7 @@ mod failures;
 mod gateway;
 mod judge;
 mod litellm;
+mod matrix;
 mod options;
 mod prompts;
 mod rough;
@@ -13,7 +14,7 @@ mod transports;
 
 use std::time::{Duration, Instant};
 
-use proctor_gateway::{Script, ScriptedModel};
+use proctor_scripted_model::{Script, ScriptedModel};
 use proctor_testkit::{Output, Program, TestContext};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Settings reach the real Claude Code, and nothing of the user's does.
 
-use proctor_gateway::{Answer, Script};
+use proctor_scripted_model::{Answer, Script};
 use proctor_testkit::llm;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Prompts of every kind and size arrive as they were written.
 
-use proctor_gateway::Recorded;
+use proctor_scripted_model::RecordedRequest;
 use proctor_testkit::llm;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const HARD: &str = "--model is no flag here: 'single' \"double\" `tick` $HOME $(
     second line\ttab, ünïcödé 日本語 🦀 <tag> & {json: [1]}\n\n- a list\n/help @README.md !ls";
 
 /// Whether a message of the user in this request is exactly this text.
-fn asks(request: &Recorded, prompt: &str) -> bool {
+fn asks(request: &RecordedRequest, prompt: &str) -> bool {
     let messages = request.body["messages"].as_array().unwrap();
     let texts = messages
         .iter()

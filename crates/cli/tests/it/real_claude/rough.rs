@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_gateway::{Answer, Script, ScriptedModel};
+use proctor_scripted_model::{Answer, Script, ScriptedModel};
 use proctor_testkit::{llm, processes_with, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

@@ -43,7 +43,7 @@ fn wrote_a_file(version: &str, transport: &str) -> Option<Trial> {
 
 /// The same, and everything that the events of the CLI tell is in the record and in the log.
 #[track_caller]
-fn tells_everything(version: &str, transport: &str) -> Option<Trial> {
+pub(super) fn tells_everything(version: &str, transport: &str) -> Option<Trial> {
     let trial = wrote_a_file(version, transport)?;
     let record = trial.record();
     for (part, tokens) in TWICE {

@@ -11,9 +11,9 @@ use crate::{
         transcript::{self, Transcript, text},
         verdict::End,
     },
-    log::strip_ansi,
     outcome::Ending,
     session::{Conclusion, Role, Session, SessionEvent, SessionHost, Source},
+    transcript::strip_ansi,
     usage::{UsageSource, Usd},
 };
 

@@ -10,7 +10,10 @@ use super::{
     settings::{PermissionPolicy, PromptDelivery, Resolved, Transport},
     stream::{AfterResult, ClaudeSession, Form},
 };
-use crate::agent::{Input, Installed, Launch, LaunchContext, LaunchError, Terminal};
+use crate::{
+    agent::{Input, Launch, LaunchContext, LaunchError, Terminal},
+    record::cli::Installed,
+};
 
 /// Above this many characters old versions lost what came on standard input.
 const LARGE_PROMPT: usize = 7_000;

@@ -8,7 +8,7 @@
 
 use memchr::memchr;
 
-use crate::log::marks;
+use crate::transcript::marks;
 
 /// So many words of eight bytes are looked at one by one before a wide search pays.
 const NEAR_WORDS: usize = 6;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::json::Cursor;
-use crate::{log::lossy_text, session::Text};
+use crate::{session::Text, transcript::lossy_text};
 
 /// Any JSON value as it stands; absent and null are the same.
 #[derive(Clone, Copy, Debug, Default)]

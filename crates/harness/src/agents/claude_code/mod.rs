@@ -24,11 +24,9 @@ use serde_json::json;
 pub use self::server::{SdkServer, Served};
 use self::settings::{Inherit, Resolved, Settings, Transport};
 use crate::{
-    agent::{
-        Adapter, Agent, AuthCheck, Authentication, Cli, Launch, LaunchContext, LaunchError,
-        PROBE_LIMIT, Registry,
-    },
+    agent::{Adapter, Agent, Authentication, Launch, LaunchContext, LaunchError},
     config::{AgentSection, Fault, PromptSource},
+    record::cli::{AuthCheck, Cli, PROBE_LIMIT, Registry},
     session::Session,
 };
 

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     outcome::{EndedBy, Ending, Outcome},
+    record::metrics_file::AgentMetrics,
     session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
-    sidecar::Sidecar,
     socket::{Farewell, Socket, SocketEvent},
 };
 
@@ -36,7 +36,7 @@ pub struct Served {
     /// What went wrong, in words.
     pub errors: Vec<String>,
     /// What was used; `None` when there was no result and nothing is known.
-    pub sidecar: Option<Sidecar>,
+    pub sidecar: Option<AgentMetrics>,
 }
 
 /// The server of one task.
@@ -167,7 +167,7 @@ fn served(conclusion: Conclusion, desk: Desk<'_>) -> Served {
     let total = usage.map(|usage| &usage.total);
     // The file of a finished task has no null: a figure that the CLI does not report is 0.
     let none = desk.is_done.then_some(0);
-    let sidecar = Sidecar {
+    let sidecar = AgentMetrics {
         input_tokens: total.and_then(|total| total.input_tokens).or(none),
         output_tokens: total.and_then(|total| total.output_tokens).or(none),
         cache_read_tokens: total.and_then(|total| total.cache_read_tokens).or(none),

@@ -15,12 +15,12 @@ use super::{
     verdict::{self, Facts, ResultFacts, Seen},
 };
 use crate::{
-    log::strip_ansi,
     outcome::Ending,
     session::{
         AgentTimes, Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent,
         SessionHost, Source,
     },
+    transcript::strip_ansi,
 };
 
 /// How long the CLI may take to exit after its result.
@@ -492,7 +492,7 @@ impl ClaudeSession {
         let said = result.and_then(|result| result.text.take());
         let text = said.or_else(|| self.text.last_message().map(str::to_owned));
         text.or_else(|| {
-            let text = crate::log::lossy_text(&self.final_text);
+            let text = crate::transcript::lossy_text(&self.final_text);
             (!text.is_empty()).then(|| text.into_owned())
         })
         .map(|text| strip_ansi(&text).into_owned())

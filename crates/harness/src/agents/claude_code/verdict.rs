@@ -319,6 +319,7 @@ fn reason(by: EndedBy) -> &'static str {
         EndedBy::OutputLimit => "the output limit",
         EndedBy::Cancelled => "a cancelled run",
         EndedBy::Session => "the session",
+        EndedBy::SupervisorLost => "the loss of its supervisor",
     }
 }
 

@@ -16,11 +16,9 @@ use self::session::GeminiSession;
 pub(super) use self::session::fault;
 use super::options::{self, CommandLine, Common};
 use crate::{
-    agent::{
-        Adapter, Agent, AuthCheck, Authentication, Cli, Input, Launch, LaunchContext, LaunchError,
-        Registry, Terminal,
-    },
+    agent::{Adapter, Agent, Authentication, Input, Launch, LaunchContext, LaunchError, Terminal},
     config::{AgentSection, Fault, PromptSource},
+    record::cli::{AuthCheck, Cli, Registry},
     session::Session,
 };
 

@@ -30,6 +30,8 @@ pub(super) struct Kept {
     /// What it took, when it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<Usage>,
+    /// Whether the gateway saw a model answer the judge.
+    pub(super) is_verified: bool,
 }
 
 /// Why what a judge said holds no answer.

@@ -13,18 +13,17 @@ use super::{
     view,
 };
 use crate::{
-    config::{OutputLimits, PromptSource, Repo},
+    config::{History, OutputLimits, ProgressLimits, PromptSource, Repo},
     evaluate::Judging,
+    fs::dir,
     hook::Hooks,
-    log,
-    models::Needs,
+    model_access::{GatewayRecord, Needs},
     outcome::Outcome,
     plan::{Policy, TrialPlan},
-    progress::ProgressLimits,
+    record::{self, Record, TaskKind},
     session::{MessageKind, Role},
-    store::{self, Record},
-    task::{Asks, Checkout, Files, History, RunFolder, Task, TaskKind, TaskLimits},
-    tree, trial,
+    task::{Asks, Checkout, Files, RunFolder, Task, TaskLimits},
+    transcript, trial,
     usage::Usage,
     workspace::Bases,
 };
@@ -40,6 +39,8 @@ pub(super) struct Said {
     pub(super) text: String,
     /// What it used; `None` is unknown.
     pub(super) usage: Option<Usage>,
+    /// Whether the gateway saw a model answer the judge.
+    pub(super) is_verified: bool,
 }
 
 /// One question.
@@ -77,7 +78,7 @@ impl Question<'_> {
             renamed.map_err(|error| format!("could not make a copy to judge: {error}"))?;
         let ran = self.run(judge, &copy, &self.request_for(renamed)).await;
         let cleaned =
-            tree::remove(&copy).and_then(|()| tree::remove(self.folder.join("src-modified")));
+            dir::remove(&copy).and_then(|()| dir::remove(self.folder.join("src-modified")));
         let record = ran?;
         cleaned.map_err(|error| format!("could not remove the copy: {error}"))?;
         if record.outcome != Outcome::Completed {
@@ -92,9 +93,11 @@ impl Question<'_> {
                 errors.join("; ")
             ));
         }
-        let calls = record.gateway.as_ref().map(|gateway| gateway.calls);
-        if judge.adapter.cli().is_some() && calls == Some(0) {
-            return Err("the judge answered without asking a model".to_owned());
+        let answered = record.gateway.as_ref().map(GatewayRecord::calls_answered);
+        if judge.asks_models() && answered == Some(0) {
+            return Err(
+                "the judge answered without a successful call of a model at the gateway".to_owned(),
+            );
         }
         match record.diff.as_ref().map(|diff| diff.files_changed) {
             Some(0) => {}
@@ -110,6 +113,7 @@ impl Question<'_> {
         Ok(Said {
             text: self.said()?,
             usage: record.usage,
+            is_verified: answered.is_some_and(|calls| calls > 0),
         })
     }
 
@@ -135,7 +139,10 @@ impl Question<'_> {
             let judging = self.judging;
             let agent = judge.agent(request);
             let agent = agent.map_err(|_| "the judge cannot be asked this".to_owned())?;
-            let models = judging.desk.models.map(crate::models::Models::for_judges);
+            let models = judging
+                .desk
+                .models
+                .map(crate::model_access::Models::for_judges);
             let plan = TrialPlan {
                 policy: Policy::default(),
                 task: Arc::new(self.task(judge, copy, request)),
@@ -146,7 +153,7 @@ impl Question<'_> {
                 number: 1,
                 gateway: None,
             };
-            let quiet = |_: &crate::event::RunEvent<'_>| {};
+            let quiet = |_: &crate::record::run_event::RunEvent<'_>| {};
             let context = trial::Context {
                 host: judging.host,
                 sandbox: judging.sandbox,
@@ -202,11 +209,11 @@ impl Question<'_> {
     /// What the judge said, from its log.
     fn said(&self) -> Result<String, String> {
         let unreadable = |error: &dyn std::fmt::Display| format!("the judge's log: {error}");
-        let path = self.folder.join("artifacts").join(store::LOG_FILE);
+        let path = self.folder.join("artifacts").join(record::LOG_FILE);
         let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
-        let log: log::Document =
+        let log: transcript::Document =
             serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
-        let is_said = |message: &&log::Message| {
+        let is_said = |message: &&transcript::Message| {
             message.role == Role::Assistant
                 && message.kind == MessageKind::Text
                 && message.parent.is_none()
@@ -262,6 +269,7 @@ impl Question<'_> {
         Ok(Said {
             text: text_of(&body, provider)?,
             usage,
+            is_verified: true,
         })
     }
 }

@@ -19,15 +19,16 @@ use sha2::{Digest, Sha256};
 pub(super) use self::settings::{Rule, Settings};
 use self::{
     answer::{Answer, Kept, NoAnswer, Subject},
-    ask::Question,
+    ask::{Question, Said},
     request::{Chance, PLAIN_FENCE, Request},
+    settings::Who,
     tally::{Spent, Tally},
 };
 use super::{Artifact, Finding, Judging, Place, slot::Slot};
-use crate::{config::PromptSource, store, usage::Usage, workspace::WorkspaceError};
+use crate::{config::PromptSource, fs::hex, record, workspace::WorkspaceError};
 
 /// The version of the request and of the checks: other ones make other verdicts.
-const JUDGE_VERSION: u32 = 2;
+const JUDGE_VERSION: u32 = 3;
 /// The longest change that a judge is shown.
 const LONGEST_DIFF: usize = 800_000;
 /// How many files are searched for what a judge quotes.
@@ -59,6 +60,7 @@ pub(super) async fn judge(
         number: place.number,
         asked: asked(judging).await,
         spent: Spent::default(),
+        is_unverified: false,
     };
     let calibration = bench.calibrate().await?;
     let work = bench.subject(&judging.change.tree).await?;
@@ -80,15 +82,20 @@ pub(super) async fn judge(
         }),
     );
     metrics.insert("judge_usage".to_owned(), bench.spent.metrics());
+    metrics.insert("unverified".to_owned(), json!(bench.is_unverified));
+    let mut message = tally.message();
+    if bench.is_unverified {
+        message.push_str("; unverified: no gateway saw a model answer the judge");
+    }
     // Where every answer was kept from earlier, nobody has made it.
     fs_err::create_dir_all(&bench.folder).map_err(|error| error.to_string())?;
     let file = format!("{}/{ANSWERS_FILE}", place.folder);
-    store::write_json(&judging.artifacts.join(&file), &answers)
+    record::write_json(&judging.artifacts.join(&file), &answers)
         .map_err(|error| error.to_string())?;
     Ok(Finding {
         status: tally.status(),
         score: Some(tally.score()),
-        message: tally.message(),
+        message,
         metrics,
         restored: Vec::new(),
         tampered: Vec::new(),
@@ -150,6 +157,8 @@ struct Bench<'a> {
     number: usize,
     asked: String,
     spent: Spent,
+    /// Whether the gateway saw no model answer the judge, in one of its answers or more.
+    is_unverified: bool,
 }
 
 impl Bench<'_> {
@@ -228,17 +237,32 @@ impl Bench<'_> {
         };
         let criteria = &self.settings.criteria;
         if let Some(kept) = slot.get::<Kept>(self.judging.desk.kept_since)
+            && (kept.is_verified || !self.can_verify())
             && kept.answer.check(criteria, &subject).await.is_ok()
         {
             self.spent.kept += 1;
+            self.is_unverified |= !kept.is_verified;
             return Ok(kept.answer);
         }
-        let (text, usage) = self.ask(work, name).await?;
-        let answer = self.answer(&text, work).await?;
+        let said = self.ask(work, name).await?;
+        let answer = self.answer(&said.text, work).await?;
         answer.check(criteria, &subject).await?;
-        let kept = Kept { answer, usage };
+        self.is_unverified |= !said.is_verified;
+        let kept = Kept {
+            answer,
+            usage: said.usage,
+            is_verified: said.is_verified,
+        };
         slot.put(&kept).map_err(|error| error.to_string())?;
         Ok(kept.answer)
+    }
+
+    /// Whether a gateway sees what the judge asks: an answer from a run without one is asked for again then.
+    fn can_verify(&self) -> bool {
+        match &self.settings.who {
+            Who::Agent(judge) => judge.asks_models() && self.judging.desk.models.is_some(),
+            Who::Model { .. } => true,
+        }
     }
 
     /// The answer in what the judge said, and not one that it quotes from the work. The files of the work are
@@ -265,9 +289,9 @@ impl Bench<'_> {
         found.map_err(|problem| problem.to_string())
     }
 
-    async fn ask(&mut self, work: &Work, name: &str) -> Result<(String, Option<Usage>), String> {
+    async fn ask(&mut self, work: &Work, name: &str) -> Result<Said, String> {
         let has_tapes = self.judging.desk.judges.or(self.judging.desk.models);
-        let chance = if has_tapes.is_some_and(crate::models::Models::has_tapes) {
+        let chance = if has_tapes.is_some_and(crate::model_access::Models::has_tapes) {
             Chance::None
         } else {
             Chance::Fresh
@@ -285,7 +309,7 @@ impl Bench<'_> {
         };
         let said = question.ask().await?;
         self.spent.add(said.usage.as_ref());
-        Ok((said.text, said.usage))
+        Ok(said)
     }
 
     fn request<'a>(&'a self, work: &'a Work) -> Request<'a> {
@@ -310,6 +334,6 @@ impl Bench<'_> {
             hash.update(part.len().to_le_bytes());
             hash.update(part.as_bytes());
         }
-        store::hex(&hash.finalize())
+        hex(&hash.finalize())
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 
 use super::criteria::Criterion;
-use crate::store;
+use crate::fs::hex;
 
 /// Stands for the fence where the same request has to have the same hash.
 pub(super) const PLAIN_FENCE: &str = "FENCE";
@@ -171,7 +171,7 @@ pub(super) fn fence(diff: &str, chance: Chance) -> String {
         hash.update(uuid::Uuid::now_v7().as_bytes());
     }
     hash.update(diff.as_bytes());
-    format!("=====DATA-{}=====", &store::hex(&hash.finalize())[..32])
+    format!("=====DATA-{}=====", &hex(&hash.finalize())[..32])
 }
 
 /// Where a fence comes from.

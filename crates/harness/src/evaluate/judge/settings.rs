@@ -18,7 +18,7 @@ use crate::{
         AgentSection, AgentSpec, AgentType, EvaluatorSpec, Fault, Node, PolicySpec, PromptSource,
         Source, file_beside, read_agent, read_prompt_file,
     },
-    store,
+    fs::hex,
 };
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
@@ -126,6 +126,11 @@ impl fmt::Debug for AgentJudge {
 }
 
 impl AgentJudge {
+    /// Whether it is the CLI of a vendor, which asks a model for every answer. A program of the task's author may not.
+    pub(super) fn asks_models(&self) -> bool {
+        self.adapter.cli().is_some()
+    }
+
     /// The agent, asked this.
     pub(super) fn agent(&self, request: &str) -> Result<Box<dyn Agent>, Vec<Fault>> {
         let prompt = PromptSource::Text(request.to_owned());
@@ -146,7 +151,7 @@ impl Who {
                 let spec = &judge.spec;
                 let parts = (&spec.model, &spec.agent_name, &spec.default_model, config);
                 let hash = Sha256::digest(format!("{parts:?}"));
-                format!("{} {}", judge.adapter.name(), store::hex(&hash))
+                format!("{} {}", judge.adapter.name(), hex(&hash))
             }
         }
     }

@@ -8,7 +8,7 @@ use super::{
     criteria::Criterion,
     settings::{Rule, Settings},
 };
-use crate::{evaluate::VerdictStatus, usage::Usage};
+use crate::{record::VerdictStatus, usage::Usage};
 
 /// One criterion over all answers.
 struct Row<'a> {

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::toml_text::Toml;
+use super::{go_mod, toml_text::Toml};
 
 /// Keys of `package.json` and `composer.json` that are the task's.
 const JSON_KEYS: &[&str] = &[
@@ -26,15 +26,25 @@ const JSON_KEYS: &[&str] = &[
     "lint-staged",
     "mocha",
     "nyc",
+    "overrides",
     "packageManager",
     "playwright",
+    "pnpm",
+    "postcss",
     "prettier",
+    "resolutions",
     "stylelint",
     "tap",
     "vitest",
     "wireit",
     "xo",
 ];
+
+/// Maps of `package.json` whose entries are the task's where the task has them. Tests reach their helpers by them.
+const JSON_MAPS: &[&str] = &["devDependencies", "imports"];
+
+/// Keys of a dependency of Cargo by which it is not the package of this name in the usual registry.
+const CARGO_SOURCES: &[&str] = &["git", "package", "path", "registry", "workspace"];
 
 /// Tables below `tool` in `pyproject.toml` that are the task's.
 const PYTHON_TOOLS: &[&str] = &[
@@ -51,8 +61,12 @@ const CARGO_KEYS: &[&[&str]] = &[
     &["lints"],
     &["package", "autotests"],
     &["package", "metadata", "nextest"],
+    &["package", "workspace"],
+    &["patch"],
     &["profile", "dev"],
     &["profile", "test"],
+    &["replace"],
+    &["workspace", "default-members"],
     &["workspace", "lints"],
     &["workspace", "metadata"],
 ];
@@ -88,7 +102,7 @@ pub(in crate::evaluate) enum Merged {
 pub(in crate::evaluate) fn is_manifest(path: &str) -> bool {
     matches!(
         name(path),
-        "package.json" | "composer.json" | "pyproject.toml" | "Cargo.toml" | "setup.cfg"
+        "package.json" | "composer.json" | "pyproject.toml" | "Cargo.toml" | "setup.cfg" | "go.mod"
     )
 }
 
@@ -97,7 +111,8 @@ pub(super) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
     let merged = match name(path) {
         "package.json" | "composer.json" => json(task, work),
         "pyproject.toml" => toml(task, work, &python_keys()),
-        "Cargo.toml" => toml(task, work, &cargo_keys()),
+        "Cargo.toml" => cargo(task, work),
+        "go.mod" => go_mod::merge(task, work),
         _ => ini(task, work),
     };
     match merged {
@@ -157,6 +172,13 @@ impl Object {
         }
     }
 
+    /// The object under a key; empty when there is none.
+    fn map(&self, key: &str) -> Object {
+        let raw = self.get(key);
+        raw.and_then(|raw| Object::read(raw.get().as_bytes()))
+            .unwrap_or_default()
+    }
+
     fn text(&self) -> Option<String> {
         let entry = |(key, value): &(String, Box<RawValue>)| {
             Some(format!(
@@ -186,20 +208,43 @@ fn json(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
             keys.push((*key).to_owned());
         }
     }
-    let scripts = |of: &Object| {
-        of.get("scripts")
-            .map(|raw| Object::read(raw.get().as_bytes()))
-    };
-    let of_task = scripts(&task).flatten().unwrap_or_default();
-    let of_work = scripts(&merged).flatten().unwrap_or_default();
-    let together = merge_scripts(&of_task, &of_work).text()?;
-    let together = RawValue::from_string(together).ok()?;
-    let has_scripts = merged.get("scripts").is_some() || task.get("scripts").is_some();
-    if has_scripts && !is_same(Some(together.as_ref()), merged.get("scripts")) {
-        merged.set("scripts", Some(together));
-        keys.push("scripts".to_owned());
+    // A package finds itself by its name before any other package.
+    if let Some(name) = task.get("name")
+        && !is_same(Some(name), merged.get("name"))
+    {
+        merged.set("name", Some(name.to_owned()));
+        keys.push("name".to_owned());
+    }
+    for key in JSON_MAPS.iter().chain(&["scripts"]) {
+        let of_task = task.map(key);
+        let together = match *key {
+            "scripts" => merge_scripts(&of_task, &merged.map(key)),
+            "devDependencies" => merge_versions(&of_task, &merged.map(key)),
+            _ => merge_map(&of_task, &merged.map(key)),
+        };
+        let together = RawValue::from_string(together.text()?).ok()?;
+        let is_there = merged.get(key).is_some() || task.get(key).is_some();
+        if is_there && !is_same(Some(together.as_ref()), merged.get(key)) {
+            merged.set(key, Some(together));
+            keys.push((*key).to_owned());
+        }
     }
     Some((merged.text()?.into_bytes(), keys))
+}
+
+/// The task's entries, and those that only the work has, except those that a pattern of the task stands for: the
+/// longest name counts.
+fn merge_map(task: &Object, work: &Object) -> Object {
+    let mut merged = Object::default();
+    let is_matched = |name: &str| {
+        let mut patterns = task.0.iter().filter_map(|(it, _)| it.split_once('*'));
+        patterns.any(|(start, end)| name.starts_with(start) && name.ends_with(end))
+    };
+    let added = work.0.iter().filter(|(name, _)| !is_matched(name));
+    for (name, value) in added.chain(&task.0) {
+        merged.set(name, Some(value.clone()));
+    }
+    merged
 }
 
 /// The task's scripts, and those that only the work has, except hooks: `pretest` would run before the task's `test`.
@@ -213,6 +258,18 @@ fn merge_scripts(task: &Object, work: &Object) -> Object {
     merged
 }
 
+/// The same, but the work may ask for another version: lock files would no longer agree with the task's.
+fn merge_versions(task: &Object, work: &Object) -> Object {
+    let mut merged = merge_map(task, work);
+    let is_version = |value: &RawValue| !value.get().contains([':', '/']);
+    for (name, value) in &work.0 {
+        if is_version(value) && task.get(name).is_some_and(is_version) {
+            merged.set(name, Some(value.clone()));
+        }
+    }
+    merged
+}
+
 fn python_keys() -> Vec<Vec<&'static str>> {
     let tools = PYTHON_TOOLS.iter().map(|tool| vec!["tool", *tool]);
     tools
@@ -220,13 +277,56 @@ fn python_keys() -> Vec<Vec<&'static str>> {
         .collect()
 }
 
-fn cargo_keys() -> Vec<Vec<&'static str>> {
-    CARGO_KEYS.iter().map(|place| place.to_vec()).collect()
+/// Merge a `Cargo.toml`. Crates that only tests use come from where the task takes them, and no member of the task's
+/// workspace is left out.
+fn cargo(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
+    let task = task.and_then(Toml::read).unwrap_or_default();
+    let mut merged = Toml::read(work)?;
+    let mut places: Vec<Vec<&str>> = CARGO_KEYS.iter().map(|place| place.to_vec()).collect();
+    if task.at(&["workspace"]).is_some() {
+        places.push(vec!["workspace", "exclude"]);
+    }
+    let mut tables = vec![vec!["dev-dependencies"]];
+    let targets = task.at(&["target"]).into_iter().flat_map(Toml::keys);
+    tables.extend(targets.map(|target| vec!["target", target, "dev-dependencies"]));
+    for table in tables {
+        let names = task.at(&table).into_iter().flat_map(Toml::keys);
+        let entries = names.map(|name| [table.as_slice(), &[name]].concat());
+        let is_version = |of: &Toml, place: &[&str]| of.at(place).is_some_and(is_version);
+        let is_tasks = |it: &Vec<&str>| !is_version(&task, it) || !is_version(&merged, it);
+        places.extend(entries.filter(is_tasks));
+    }
+    let shared = task.at(&["workspace", "dependencies"]);
+    for name in shared.into_iter().flat_map(Toml::keys) {
+        let place = vec!["workspace", "dependencies", name];
+        if task.at(&[place.as_slice(), &["path"]].concat()).is_some() {
+            places.push(place);
+        }
+    }
+    let mut keys = put_all(&task, &mut merged, &places);
+    let members = ["workspace", "members"];
+    if merged.extend_list(&members, task.at(&members)) {
+        keys.push(members.join("."));
+    }
+    Some((merged.text().into_bytes(), keys))
+}
+
+/// Whether a dependency of Cargo is a version of the package of this name.
+fn is_version(dependency: &Toml) -> bool {
+    CARGO_SOURCES
+        .iter()
+        .all(|key| dependency.at(&[*key]).is_none())
 }
 
 fn toml(task: Option<&[u8]>, work: &[u8], places: &[Vec<&str>]) -> Option<(Vec<u8>, Vec<String>)> {
     let mut merged = Toml::read(work)?;
     let task = task.and_then(Toml::read).unwrap_or_default();
+    let keys = put_all(&task, &mut merged, places);
+    Some((merged.text().into_bytes(), keys))
+}
+
+/// Take the values at these places from the task; gives the places that differed.
+fn put_all(task: &Toml, merged: &mut Toml, places: &[Vec<&str>]) -> Vec<String> {
     let mut keys = Vec::new();
     for place in places {
         let wanted = task.at(place);
@@ -235,7 +335,7 @@ fn toml(task: Option<&[u8]>, work: &[u8], places: &[Vec<&str>]) -> Option<(Vec<u
             keys.push(place.join("."));
         }
     }
-    Some((merged.text().into_bytes(), keys))
+    keys
 }
 
 /// The lines of an INI file by section; those before the first section have none.
@@ -374,6 +474,40 @@ mod tests {
             "{text}"
         );
         assert!(again.at(&["lib", "name"]).is_some() && again.at(&["lib", "test"]).is_none());
+    }
+
+    #[test]
+    fn helpers_of_tests_come_from_where_the_task_takes_them() {
+        let task = "[dev-dependencies]\ncheck = { path = 'tests/check' }\n[workspace]\nmembers = ['a']\n[workspace.dependencies]\nx = { path = 'x' }\ny = '1'\n[target.'cfg(unix)'.dev-dependencies]\nz = '1'\n";
+        let work = "[dev-dependencies]\ncheck = { path = 'evil' }\nnew = '1'\n[dependencies]\nd = '2'\n[workspace]\nmembers = ['evil']\ndefault-members = ['evil']\nexclude = ['a']\n[workspace.dependencies]\nx = { path = 'evil' }\ny = '2'\n[patch.crates-io]\nrand = { path = 'evil' }\n";
+        let (text, keys) = changed("Cargo.toml", Some(task), work);
+        let expected = "[dev-dependencies]\ncheck = { path = 'tests/check' }\nnew = '1'\n[dependencies]\nd = '2'\n[workspace]\nmembers = ['evil', 'a']\n[workspace.dependencies]\nx = { path = 'x' }\ny = '2'\n[target.'cfg(unix)'.dev-dependencies]\nz = '1'\n";
+        assert_eq!(
+            Toml::read(text.as_bytes()),
+            Toml::read(expected.as_bytes()),
+            "{keys:?}"
+        );
+        let bumped = "[dev-dependencies]\nx = { version = '2', features = ['a'] }\n";
+        let merged = merge(
+            "Cargo.toml",
+            Some(b"[dev-dependencies]\nx = '1'\n"),
+            bumped.as_bytes(),
+        );
+        assert_eq!(merged, Merged::Same);
+        let (text, _) = changed("Cargo.toml", Some("[dev-dependencies]\nx = '1'\n"), "");
+        assert!(text.contains("dev-dependencies"), "{text}");
+        let task = r##"{"name": "p", "imports": {"#a": "./a", "#lib/*": "./lib/*"}, "devDependencies": {"jest": "1", "x": "1"}}"##;
+        let work = r##"{"name": "jest", "imports": {"#a": "./evil", "#lib/x": "./evil", "#b": "./b"}, "devDependencies": {"jest": "file:evil", "new": "1", "x": "2"}, "overrides": {"jest": "file:evil"}}"##;
+        let (text, keys) = changed("package.json", Some(task), work);
+        assert_eq!(keys, ["overrides", "name", "devDependencies", "imports"]);
+        assert!(
+            !text.contains("evil") && text.contains(r##""#b""##),
+            "{text}"
+        );
+        assert!(
+            text.contains(r#""new""#) && text.contains(r#""x":"2""#),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Decides whose files are judged: the agent's, or those of the task. Everything that decides how tests are found,
 //! configured and run is the task's.
 
+mod go_mod;
+mod makefile;
 mod manifest;
 mod patterns;
 mod question;
@@ -63,6 +65,10 @@ pub(super) struct Circumstances {
     pub(super) working_dir: String,
     /// Makefiles and manifests of the base.
     pub(super) on_base: BTreeSet<String>,
+    /// Files that the base's makefiles include.
+    pub(super) included: GlobSet,
+    /// Folders of the base whose Go module needs others and has no copies of them.
+    pub(super) unvendored: BTreeSet<String>,
 }
 
 impl Default for Protect {
@@ -172,7 +178,11 @@ impl Protect {
         if is_new && facts.named.contains(path) {
             return Owner::Agent;
         }
-        if self.decisive.is_match(path) || (is_new && self.shadows(path, facts)) {
+        if self.decisive.is_match(path) || (is_new && self.shadows(file, facts)) {
+            return Owner::Task;
+        }
+        let is_vendored = || vendored_below(path).is_some_and(|it| facts.unvendored.contains(it));
+        if self.knows_manifests && (facts.included.is_match(path) || (is_new && is_vendored())) {
             return Owner::Task;
         }
         self.owner_of_manifest(path, is_new, facts)
@@ -208,14 +218,17 @@ impl Protect {
     }
 
     /// Whether a new module would be loaded in the place of one that pytest needs.
-    fn shadows(&self, path: &str, facts: &Circumstances) -> bool {
+    fn shadows(&self, file: &ChangedFile, facts: &Circumstances) -> bool {
+        let path = file.path.as_str();
         let below = match facts.working_dir.as_str() {
             "" => Some(path),
             folder => path
                 .strip_prefix(folder)
                 .and_then(|rest| rest.strip_prefix('/')),
         };
-        let is_module = [".py", ".so", ".pyd"].iter().any(|end| path.ends_with(end));
+        // A link may lead to a package.
+        let is_link = file.work.as_ref().is_some_and(|entry| !entry.is_file());
+        let is_module = is_link || [".py", ".so", ".pyd"].iter().any(|end| path.ends_with(end));
         let first = below.and_then(|path| path.split(['/', '.']).next());
         let first = first.filter(|_| is_module && !self.decisive.is_empty());
         first.is_some_and(|first| PYTHON_MODULES.contains(&first))
@@ -267,18 +280,62 @@ pub(super) fn relatives(path: &str) -> Vec<String> {
     MAKEFILES.iter().map(|name| join(folder, name)).collect()
 }
 
+/// Whether a command runs make, and the makefiles that it may read in its folder.
+pub(super) fn makefiles(facts: &Circumstances) -> Vec<String> {
+    let runs_make = ["make", "gmake"]
+        .iter()
+        .any(|it| facts.programs.contains(*it));
+    let usual = MAKEFILES.iter().map(|name| join(&facts.working_dir, name));
+    let named = facts.scripts.iter().cloned();
+    let all: Vec<String> = usual.chain(named).collect();
+    if runs_make { all } else { Vec::new() }
+}
+
+/// The paths, or patterns of paths, that a makefile includes. Make looks for them in the folder that it runs in.
+pub(super) fn includes(makefile: &[u8], facts: &Circumstances) -> Vec<String> {
+    let names = makefile::includes(&String::from_utf8_lossy(makefile));
+    let names = names.iter().map(|name| join(&facts.working_dir, name));
+    names.collect()
+}
+
+/// Patterns of paths that others wrote; a name that is not a pattern stands for itself.
+pub(super) fn lenient_globs(patterns: &BTreeSet<String>) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let glob = Glob::new(pattern).or_else(|_| Glob::new(&globset::escape(pattern)));
+        if let Ok(glob) = glob {
+            set.add(glob);
+        }
+    }
+    set.build().unwrap_or_default()
+}
+
+/// The folder of the Go module whose copies of other modules a file would be among.
+pub(super) fn vendored_below(path: &str) -> Option<&str> {
+    match path.split_once("/vendor/") {
+        Some((folder, _)) => Some(folder),
+        None => path.starts_with("vendor/").then_some(""),
+    }
+}
+
+/// Whether copies in `vendor` would stand in the place of modules that the base's `go.mod` names.
+pub(super) fn needs_modules(go_mod: &[u8]) -> bool {
+    go_mod::has_requirements(&String::from_utf8_lossy(go_mod))
+}
+
 /// Whether the command starts from this manifest, so that a task without one asks for it.
 fn starts_from(path: &str, folder: &str, facts: &Circumstances) -> bool {
     let programs: &[&str] = match path.rsplit('/').next() {
         Some("package.json") => &["npm", "yarn", "pnpm", "bun"],
         Some("composer.json") => &["composer"],
         Some("Cargo.toml") => &["cargo"],
+        Some("go.mod") => &["go"],
         _ => &[],
     };
     folder == facts.working_dir && programs.iter().any(|it| facts.programs.contains(*it))
 }
 
-fn join(folder: &str, name: &str) -> String {
+pub(super) fn join(folder: &str, name: &str) -> String {
     match folder {
         "" => name.to_owned(),
         folder => format!("{folder}/{name}"),
@@ -426,6 +483,33 @@ mod tests {
         assert_eq!(protect.owner(&new("GNUmakefile"), &facts), Owner::Task);
         assert_eq!(protect.owner(&new("sub/Makefile"), &facts), Owner::Agent);
         assert_eq!(protect.owner(&changed("Makefile"), &facts), Owner::Task);
+    }
+
+    #[test]
+    fn files_that_makefiles_include_and_new_copies_of_modules_are_the_tasks() {
+        let protect = Protect::tests();
+        let facts = Circumstances {
+            included: lenient_globs(&BTreeSet::from(["a.mk".to_owned(), "[".to_owned()])),
+            unvendored: BTreeSet::from([String::new()]),
+            ..Circumstances::default()
+        };
+        for file in [
+            new("a.mk"),
+            changed("a.mk"),
+            new("["),
+            new("vendor/modules.txt"),
+            changed("vendor/x.org/y/y.go"),
+        ] {
+            assert_eq!(protect.owner(&file, &facts), Owner::Task, "{file:?}");
+        }
+        for file in [
+            new("b.mk"),
+            new("sub/vendor/modules.txt"),
+            new("go.mod.txt"),
+            changed("vendor/modules.txt"),
+        ] {
+            assert_eq!(protect.owner(&file, &facts), Owner::Agent, "{file:?}");
+        }
     }
 
     #[test]

@@ -59,6 +59,36 @@ impl Toml {
         }
     }
 
+    /// The keys of a table.
+    pub(super) fn keys(&self) -> Vec<&str> {
+        match self {
+            Toml::Table(entries) => entries.keys().map(String::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Add items to the list at a place that it does not have; says whether there were any.
+    pub(super) fn extend_list(&mut self, place: &[&str], more: Option<&Toml>) -> bool {
+        let Some(Toml::List(more)) = more else {
+            return false;
+        };
+        let mut items = match self.at(place) {
+            Some(Toml::List(items)) => items.clone(),
+            _ => Vec::new(),
+        };
+        let missing: Vec<Toml> = more
+            .iter()
+            .filter(|it| !items.contains(it))
+            .cloned()
+            .collect();
+        let is_changed = !missing.is_empty();
+        items.extend(missing);
+        if is_changed {
+            self.put(place, Some(Toml::List(items)));
+        }
+        is_changed
+    }
+
     /// The document as text: one line for each entry.
     pub(super) fn text(&self) -> String {
         let Toml::Table(entries) = self else {

@@ -3,18 +3,25 @@
 
 mod expected;
 mod grade;
+mod sentinel;
 mod settings;
 mod trace;
+
+use std::time::Duration;
 
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
-pub(super) use self::settings::{Settings, Unread};
 use self::{
     expected::{Control, Expected},
     grade::{Grade, Graded},
+    sentinel::{Checked, OwnFile},
     settings::Origin,
     trace::Sources,
+};
+pub(super) use self::{
+    sentinel::Edit,
+    settings::{Settings, Unread},
 };
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
@@ -24,15 +31,18 @@ use super::{
     slot::Slot,
 };
 use crate::{
+    fs::hex,
     platform::{WriteWatch, Writes},
+    record,
     sandbox::Room,
-    store,
 };
 
 /// A report larger than this is none.
 const MAX_BYTES: u64 = 64 << 20;
 /// The results of a judgement, test by test.
 const RESULTS: &str = "tests.json";
+/// A run with sentinels may take so many times as long: every test may be run three times.
+const SENTINELS_TIME: u32 = 4;
 
 /// What a run of the tests gave.
 enum Results {
@@ -77,6 +87,18 @@ struct Attempt {
     ended: String,
     restored: Vec<String>,
     tampered: Vec<String>,
+    /// The task's test files, if the results may be checked with sentinels.
+    own: Vec<OwnFile>,
+}
+
+impl Attempt {
+    /// The report; `None` when there is none, or only a summary.
+    fn report(&self) -> Option<&TestReport> {
+        match &self.results {
+            Ok(Results::Report(report, _)) => Some(report),
+            Ok(Results::Text(_)) | Err(_) => None,
+        }
+    }
 }
 
 pub(super) async fn judge(
@@ -119,14 +141,22 @@ impl Examiner<'_> {
                 grade.merge(Grade::of(self.settings, results, more.end.code()));
             }
         }
+        let mut checked = None;
         if grade.has_passes() {
             let expected = self.expected(&first, &grade).await?;
             grade.expect(&expected, self.settings);
+            // Results that gain nothing need not be checked.
+            if self.settings.has_sentinels() && grade.graded().score > 0.0 {
+                checked = Some(self.sentinels(&first).await?);
+            }
         }
         let path = format!("{}/{RESULTS}", self.place.folder);
-        store::write_json(&self.judging.artifacts.join(&path), &grade.document())
+        record::write_json(&self.judging.artifacts.join(&path), &grade.document())
             .map_err(|error| error.to_string())?;
-        Ok(self.finding(&grade, &first))
+        Ok(with_sentinels(
+            self.finding(&grade, &first),
+            checked.as_ref(),
+        ))
     }
 
     /// The tests that have to be there: those of the reference solution, else of the untouched task. They are found
@@ -177,18 +207,9 @@ impl Examiner<'_> {
         control: &ControlTree,
         first: Option<&Attempt>,
     ) -> Result<Control, String> {
-        let desk = &self.judging.desk;
-        let round = self.judging.evidence;
-        let base = &self.judging.workspace.base_tree;
         let ControlTree { name, tree, .. } = control;
-        let key = format!(
-            "{} {round} {base} {tree} {name} {:?}",
-            desk.run_id, self.settings
-        );
-        let key = store::hex(&Sha256::digest(key.as_bytes()));
-        let slot = Slot::claim(&desk.cache.join("control"), &key).await;
-        let slot = slot.map_err(|error| format!("the cache of test names: {error}"))?;
-        if let Some(kept) = slot.get(desk.kept_since) {
+        let slot = self.slot(name, tree).await?;
+        if let Some(kept) = slot.get(self.judging.desk.kept_since) {
             return Ok(kept);
         }
         let found = match first.filter(|_| *tree == self.judging.change.tree) {
@@ -202,6 +223,20 @@ impl Examiner<'_> {
         };
         slot.put(&found).map_err(|error| error.to_string())?;
         Ok(found)
+    }
+
+    /// The place of an answer about another tree than the work, for all trials of the task in this run.
+    async fn slot(&self, name: &str, tree: &str) -> Result<Slot, String> {
+        let desk = &self.judging.desk;
+        let round = self.judging.evidence;
+        let base = &self.judging.workspace.base_tree;
+        let key = format!(
+            "{} {round} {base} {tree} {name} {:?}",
+            desk.run_id, self.settings
+        );
+        let key = hex(&Sha256::digest(key.as_bytes()));
+        let slot = Slot::claim(&desk.cache.join("control"), &key).await;
+        slot.map_err(|error| format!("the cache of test names: {error}"))
     }
 
     /// No results are the work's doing when its command was ended, and when the task gives some as it is or with
@@ -281,20 +316,46 @@ impl Examiner<'_> {
     }
 
     async fn attempt(&self, name: &str, tree: &str) -> Result<Attempt, String> {
+        self.edited_attempt((name, tree), &[]).await
+    }
+
+    /// One run of the tests in a copy in which files of the task are edited.
+    async fn edited_attempt(
+        &self,
+        (name, tree): (&str, &str),
+        edits: &[Edit],
+    ) -> Result<Attempt, String> {
         let settings = self.settings;
-        let bench = Bench::open(&settings.setup, self.judging, self.place, (name, tree)).await?;
-        let sources = if settings.wanted.is_empty() {
+        let (setup, place) = (&settings.setup, self.place);
+        let bench = Bench::open_edited(setup, self.judging, place, (name, tree), edits).await?;
+        let has_sentinels = settings.has_sentinels();
+        let sources = if settings.wanted.is_empty() || has_sentinels {
             Sources::of(&bench, &settings.setup, self.judging, tree).await
         } else {
             Ok(Sources::default())
         };
         let sources = sources.map_err(|error| format!("the files of the copy: {error}"))?;
-        let attempt = self.run(&bench, &sources).await?;
+        let is_work = edits.is_empty() && has_sentinels && bench.is_of(&self.judging.change.tree);
+        let own = if is_work {
+            sentinel::own_files(&bench)
+        } else {
+            Vec::new()
+        };
+        // Copies of tests take their time too.
+        let factor = if edits.is_empty() { 1 } else { SENTINELS_TIME };
+        let timeout = settings.timeout.map(|limit| limit * factor);
+        let mut attempt = self.run(&bench, &sources, timeout).await?;
+        attempt.own = own;
         bench.close().await?;
         Ok(attempt)
     }
 
-    async fn run(&self, bench: &Bench<'_>, sources: &Sources) -> Result<Attempt, String> {
+    async fn run(
+        &self,
+        bench: &Bench<'_>,
+        sources: &Sources,
+        timeout: Option<Duration>,
+    ) -> Result<Attempt, String> {
         let restored = bench.restored.clone();
         if let Err(unbuilt) = bench.make_ready().await? {
             return Ok(Attempt {
@@ -306,6 +367,7 @@ impl Examiner<'_> {
                 ended: unbuilt.message,
                 restored,
                 tampered: Vec::new(),
+                own: Vec::new(),
             });
         }
         // A report that came with the work is not one of this run.
@@ -317,7 +379,7 @@ impl Examiner<'_> {
         let line = self.settings.line();
         let logs = bench.logs.clone();
         let watch = bench.watch_report();
-        let ran = bench.step(&argv, self.settings.timeout, logs.clone()).await;
+        let ran = bench.step(&argv, timeout, logs.clone()).await;
         let writes = watch.map(WriteWatch::stop).unwrap_or_default();
         let ran = ran?;
         let end = End::of(&ran, &line)?;
@@ -338,7 +400,7 @@ impl Examiner<'_> {
             other => other,
         };
         let mut tampered = if bench.is_of(&self.judging.change.tree) {
-            bench.tampered(&argv, self.settings.timeout).await?
+            bench.tampered(&argv, timeout).await?
         } else {
             Vec::new()
         };
@@ -351,6 +413,7 @@ impl Examiner<'_> {
             ended,
             restored,
             tampered,
+            own: Vec::new(),
         })
     }
 
@@ -441,6 +504,15 @@ impl Examiner<'_> {
             description: "what the tests printed".to_owned(),
         }
     }
+}
+
+/// A finding with the result of sentinels.
+fn with_sentinels(mut finding: Finding, checked: Option<&Checked>) -> Finding {
+    if let Some(checked) = checked {
+        checked.note(&mut finding.metrics);
+        finding.tampered.extend_from_slice(checked.forged());
+    }
+    finding
 }
 
 /// A report with what the files of the copy say about its tests.

@@ -55,6 +55,9 @@ struct Written {
     threshold: Option<f64>,
     /// A folder beside the test case whose files are laid over the clean copy.
     hidden_tests: Option<String>,
+    /// Whether copies of the task's tests check that results are not forged. Default: where there are hidden
+    /// tests. Needs a reference solution.
+    sentinels: Option<bool>,
     /// Files that are the task's besides tests and the settings of runners: patterns, as for `command`.
     protect: Option<Vec<String>>,
     /// Whether the tests may use the network. Default no; needs containers to hold.
@@ -180,6 +183,7 @@ pub(in crate::evaluate) struct Settings {
     pub(super) reruns: u32,
     pub(super) threshold: f64,
     pub(super) timeout: Option<Duration>,
+    sentinels: Option<bool>,
     pub(super) unread: Unread,
     pub(in crate::evaluate) setup: Setup,
 }
@@ -249,6 +253,7 @@ impl Settings {
             reruns: written.reruns,
             threshold,
             timeout: command::timeout(written.timeout_ms),
+            sentinels: written.sentinels,
             unread: Unread::Nothing,
             setup,
         })
@@ -267,6 +272,7 @@ impl Settings {
             reruns: 0,
             threshold: 1.0,
             timeout: Some(timeout),
+            sentinels: None,
             unread,
             setup,
         }
@@ -275,6 +281,17 @@ impl Settings {
     /// Whether the tests are part of the work.
     pub(in crate::evaluate) fn judges_own_tests(&self) -> bool {
         self.unread == Unread::ExitCodeOfOwnTests
+    }
+
+    /// Whether results are checked with sentinels.
+    pub(super) fn has_sentinels(&self) -> bool {
+        let has_hidden = !matches!(self.setup.hidden, Hidden::None);
+        self.sentinels.unwrap_or(has_hidden) && !self.judges_own_tests()
+    }
+
+    /// Whether the settings ask for sentinels, which need a reference solution.
+    pub(in crate::evaluate) fn asks_for_sentinels(&self) -> bool {
+        self.sentinels == Some(true)
     }
 
     /// What is run, for people.

@@ -16,13 +16,14 @@ use crate::{
         bench::{Bench, Hidden, Setup},
         reports::{Format, TestCase},
     },
+    fs::beneath::Beneath,
     workspace::WorkspaceError,
 };
 
 /// Larger files hold data, not tests.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// No more text than this is searched.
-const MAX_BYTES: usize = 32 << 20;
+pub(super) const MAX_BYTES: usize = 32 << 20;
 
 /// Where a test comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +81,7 @@ impl Sources {
         let mut sources = Sources::default();
         let mut left = MAX_BYTES;
         for path in base.iter().filter(is_own).chain(&hidden).chain(&brought) {
-            if let Some(text) = text_of(&bench.copy.join(path), left) {
+            if let Some(text) = text_of(&bench.copy, path, left) {
                 left -= text.len();
                 sources.search(path, &text);
             }
@@ -203,7 +204,7 @@ impl Sources {
 }
 
 /// The names that a test may have in code: a function, and where tests have titles the innermost one.
-fn names_in_code(source: Format, name: &str) -> Vec<&str> {
+pub(super) fn names_in_code(source: Format, name: &str) -> Vec<&str> {
     let title = name.rsplit(" > ").next().unwrap_or(name);
     match source {
         Format::GoTest => vec![name.split('/').next().unwrap_or(name)],
@@ -228,7 +229,7 @@ fn has_titled_tests(path: &str) -> bool {
 }
 
 /// A string as it is written in code, without its escapes.
-fn unescaped(text: &str) -> String {
+pub(super) fn unescaped(text: &str) -> String {
     let mut chars = text.chars();
     let mut plain = String::new();
     while let Some(c) = chars.next() {
@@ -246,7 +247,8 @@ static FUNCTIONS: LazyLock<Regex> = LazyLock::new(|| {
 });
 static QUOTED: LazyLock<Regex> = LazyLock::new(|| pattern(STRING));
 static CALLS: LazyLock<Regex> = LazyLock::new(|| pattern(&format!("{CALL}{STRING}")));
-static HANDS_OVER: LazyLock<Regex> =
+/// Whether a file hands tests to a runner.
+pub(super) static HANDS_OVER: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\b(?:test|it|describe|suite|specify)\s*[(.]"));
 
 fn pattern(text: &str) -> Regex {
@@ -273,14 +275,11 @@ fn files_below(folder: &Utf8Path) -> std::io::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// The text of a regular file that is not too large.
-fn text_of(path: &Utf8Path, left: usize) -> Option<String> {
-    let about = path.symlink_metadata().ok()?;
-    let is_small = about.len() <= MAX_FILE_BYTES && about.len() <= left as u64;
-    if !about.is_file() || !is_small {
-        return None;
-    }
-    String::from_utf8(fs_err::read(path).ok()?).ok()
+/// The text of a regular file of the copy that is not too large.
+pub(super) fn text_of(copy: &Utf8Path, path: &str, left: usize) -> Option<String> {
+    let most = MAX_FILE_BYTES.min(left as u64);
+    let bytes = Beneath::new(copy).read(path, most).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

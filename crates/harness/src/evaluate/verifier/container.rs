@@ -6,29 +6,27 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use super::{conclude, copy_without_ignored, make_executable};
+use super::{conclude, copy_without_ignored, interpreters, make_executable};
 use crate::{
     config,
     evaluate::{
         Finding, Judging, Place, reward,
         shell::{self, Ran, ShellCommand},
     },
-    models::{self, TrialModels},
+    fs::dir,
+    model_access::{self, TrialModels},
     platform,
     sandbox::{
         DockerRoom, Rights, RoomSpec, Sandbox, container_env,
         docker::{EngineError, Network},
     },
     task::{self, Environment, Verifier, VerifierMode},
-    tree,
 };
 
 /// Nothing that the agent put where tests and rewards lie may stay.
-const CLEAR: &str = "rm -rf /tests /logs/verifier";
+const CLEARED: [&str; 2] = ["/tests", "/logs/verifier"];
 /// As Harbor runs it: what it prints stays with the reward.
 const RUN: &str = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1";
-/// How long making ready may take.
-const SHORT: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// A verification in a container.
 struct Bench<'a> {
@@ -77,13 +75,17 @@ pub(super) async fn judge(
         logs: judging.artifacts.join(&place.folder),
         workdir: judging.workdir.to_owned(),
     };
+    let tampered = bench.tampered(&stage).await;
     let done = bench.verify(&stage).await;
     if let Some(way) = way {
         way.close(judging).await;
     }
     let (ran, rewards) = done?;
-    tree::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
-    conclude(verifier, &ran, &rewards, place)
+    dir::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
+    Ok(Finding {
+        tampered,
+        ..conclude(verifier, &ran, &rewards, place)?
+    })
 }
 
 /// The way of a verifier in a container of its own to the hosts that are allowed.
@@ -109,7 +111,7 @@ impl Way {
         fs::create_dir_all(&sockets).map_err(|error| error.to_string())?;
         fs::create_dir_all(&logs).map_err(|error| error.to_string())?;
         let label = format!("{}/verifier", judging.desk.label);
-        let opened = models.open(models::Needs {
+        let opened = models.open(model_access::Needs {
             label: &label,
             artifacts: &logs,
             sockets: Some(&sockets),
@@ -208,7 +210,7 @@ async fn separate(
             },
             limits: docker.execution.limits,
             readiness: readiness(verifier.environment.as_deref()),
-            sockets: way.map(|way| (way.sockets.clone(), vec![models::relay()])),
+            sockets: way.map(|way| (way.sockets.clone(), vec![model_access::relay()])),
         })
         .await?;
     let files = judging.workspace.path.as_std_path();
@@ -244,16 +246,25 @@ fn readiness(own: Option<&Environment>) -> Option<proctor_process::Readiness> {
 }
 
 impl Bench<'_> {
+    /// Programs in the agent's own container that run the tests and are no longer those of its image. An engine that
+    /// does not know what changed says nothing about them.
+    async fn tampered(&self, stage: &Utf8Path) -> Vec<String> {
+        if self.verifier.mode == VerifierMode::Separate {
+            return Vec::new();
+        }
+        let script = fs::read(stage.join("tests/test.sh")).unwrap_or_default();
+        let changes = self.room.container.changes().await.unwrap_or_default();
+        interpreters::changed(&changes, &self.room.image, &script)
+    }
+
     async fn verify(
         &self,
         stage: &Utf8Path,
     ) -> Result<(Ran, Result<reward::Rewards, String>), String> {
         let text = |error: EngineError| error.to_string();
         if self.verifier.mode == VerifierMode::Shared {
-            let cleared = self.run(CLEAR, Some("0:0"), SHORT, "clear").await?;
-            if cleared.code(CLEAR)? != 0 {
-                return Err(format!("could not be made ready: {}", cleared.last_line));
-            }
+            // The image's own programs may be the agent's by now.
+            self.room.remove(&CLEARED).await.map_err(text)?;
         }
         let put = self.room.container.upload(stage.as_std_path(), "/");
         put.await.map_err(text)?;
@@ -269,7 +280,7 @@ impl Bench<'_> {
             .container
             .download("/logs/verifier", kept.as_std_path());
         let rewards = match got.await {
-            Ok(()) => reward::read(&kept),
+            Ok(()) => reward::read(&self.logs),
             // Where memory ran out the container may have gone with the tests.
             Err(error) if matches!(ran.exit.status, Some(proctor_process::Status::Signal(_))) => {
                 Err(text(error))

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::read::record_path;
 use crate::{
-    evaluate::Verdict,
-    log::{Message, ToolCall},
-    store::{EVENTS_FILE, Entry, Event, LOG_FILE, PATCH_FILE, Record, SandboxRecord, hex},
+    fs::hex,
+    record::{EVENTS_FILE, Entry, Event, LOG_FILE, PATCH_FILE, Record, SandboxRecord, Verdict},
+    transcript::{Message, ToolCall},
 };
 
 /// The calls that the gateway logged.
@@ -63,7 +63,7 @@ pub(super) struct Detail {
 #[derive(Serialize)]
 struct ShownVerdict {
     evaluator: String,
-    status: crate::evaluate::VerdictStatus,
+    status: crate::record::VerdictStatus,
     message: String,
     evidence: String,
     ms: u64,

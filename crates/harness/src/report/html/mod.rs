@@ -20,7 +20,7 @@ use super::{
     text::{findings, footing, headline, leaderboard},
     trials::{Trial, Trials},
 };
-use crate::in_order::in_order;
+use crate::parallel_map::parallel_for_each;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -45,7 +45,7 @@ pub fn html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Resul
         writeln!(page, "</script>")?;
         Ok(page)
     };
-    in_order(&trials.trials, page, |page| out.write_all(&page?))?;
+    parallel_for_each(&trials.trials, page, |page| out.write_all(&page?))?;
     write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n")
 }
 

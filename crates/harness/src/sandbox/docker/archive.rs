@@ -288,7 +288,7 @@ mod tests {
             std::fs::read(to.path().join("sub/large")).unwrap(),
             vec![7; 1_000_000]
         );
-        let link = platform::pointer::target(&to.path().join("link")).unwrap();
+        let link = crate::fs::pointer::target(&to.path().join("link")).unwrap();
         assert_eq!(link, to.path().join("nowhere"));
         assert!(!exists(&to.path().join("socket")));
     }

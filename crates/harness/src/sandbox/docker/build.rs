@@ -1,7 +1,6 @@
 //! Builds images, each content once: a digest of everything that goes in is the image's tag.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 use bollard::query_parameters::BuildImageOptions;
@@ -10,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::context::Files;
 use super::{Engine, EngineError, Image, archive};
+use crate::fs::hex;
 
 /// How much of what a failed build said is told.
 const TOLD: usize = 4096;
@@ -150,12 +150,7 @@ fn tag(spec: &BuildSpec, bases: &[String], mut digest: Sha256) -> String {
     for base in bases {
         digest.update(format!("\0{base}"));
     }
-    let digest = digest.finalize();
-    let mut hex = String::new();
-    for byte in &digest[..10] {
-        write!(hex, "{byte:02x}").expect("a string takes everything");
-    }
-    format!("{}:{hex}", spec.name)
+    format!("{}:{}", spec.name, hex(&digest.finalize()[..10]))
 }
 
 /// The images that `FROM` lines name, with build arguments filled in.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::models::{ChangeType, ContainerCreateBody, FilesystemChange, HostConfig};
 use bollard::query_parameters::{
     CreateContainerOptions, DownloadFromContainerOptions, StartContainerOptions,
 };
@@ -24,7 +24,7 @@ use super::{
     ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, Network, Root, archive,
     process,
 };
-use crate::{platform, tree};
+use crate::{fs::dir, platform};
 
 /// The most bytes of a report; more is not ours.
 const LONGEST_REPORT: u64 = 1024 * 1024;
@@ -57,6 +57,15 @@ pub(super) struct Inner {
 }
 
 /// A container whose network another one shares, and what it carries.
+/// A file of a container that its image has not, or not like that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// Inside the container.
+    pub path: String,
+    /// Whether the image has no such file.
+    pub is_new: bool,
+}
+
 #[derive(Debug)]
 struct Carrier {
     _way_out: WayOut,
@@ -99,6 +108,28 @@ impl Container {
     /// Gets everything in a folder of the container into a folder of this machine, which must exist.
     pub async fn download(&self, from: &str, to: &Path) -> Result<(), EngineError> {
         self.inner.download(from, to).await
+    }
+
+    /// Brings in our own binary again where the container has a copy of it, which processes of root can replace.
+    pub async fn renew_binary(&self) -> Result<(), EngineError> {
+        if self.shares_folders() {
+            return Ok(());
+        }
+        self.inner.fill().await
+    }
+
+    /// The files of its image that are not the same any more, and those that are new.
+    pub async fn changes(&self) -> Result<Vec<FileChange>, EngineError> {
+        let engine = &self.inner.engine;
+        let changes = engine.docker().container_changes(&self.inner.id).await;
+        let changes =
+            changes.map_err(|error| EngineError::of("list changed files of a container", error))?;
+        let changes = changes.unwrap_or_default().into_iter();
+        let change = |change: FilesystemChange| FileChange {
+            path: change.path,
+            is_new: change.kind == ChangeType::_1,
+        };
+        Ok(changes.map(change).collect())
     }
 
     /// When anything in a folder of the container was changed last, as its files say.
@@ -262,7 +293,7 @@ impl Inner {
             let fresh = TempDir::with_prefix_in(".collect-", beside);
             let fresh = fresh.map_err(|error| failed(&error))?;
             self.download(&mount.inside, fresh.path()).await?;
-            tree::remove(&mount.host).map_err(|error| failed(&error))?;
+            dir::remove(&mount.host).map_err(|error| failed(&error))?;
             platform::rename(&fresh.keep(), &mount.host).map_err(|error| failed(&error))?;
         }
         Ok(())

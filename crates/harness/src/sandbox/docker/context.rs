@@ -4,10 +4,12 @@ use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
 use sha2::{Digest, Sha256};
 
-use crate::platform;
+use crate::{
+    fs::glob::{Ignore, IgnoreSyntax},
+    platform,
+};
 
 /// The files of a build context, in order of their names.
 #[derive(Debug)]
@@ -22,11 +24,7 @@ pub(super) struct Files {
 impl Files {
     /// Everything in `root` that its `.dockerignore` leaves, and `dockerfile` in any case.
     pub(super) fn find(root: &Path, dockerfile: &str) -> io::Result<Self> {
-        let rules = match std::fs::read_to_string(root.join(".dockerignore")) {
-            Ok(text) => Rules::parse(&text).map_err(io::Error::other)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Rules::default(),
-            Err(error) => return Err(error),
-        };
+        let ignored = Ignore::read(&root.join(".dockerignore"), IgnoreSyntax::Docker)?;
         let mut paths = Vec::new();
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
@@ -40,8 +38,8 @@ impl Files {
                 };
                 // An exception may bring back something inside a folder that is left out.
                 let is_folder = entry.file_type()?.is_dir();
-                let is_left_out = path != dockerfile && rules.leave_out(&path);
-                if is_folder && !(is_left_out && rules.has_no_exceptions()) {
+                let is_left_out = path != dockerfile && ignored.has(&path);
+                if is_folder && (!is_left_out || ignored.has_exceptions()) {
                     folders.push(path.clone());
                 }
                 if !is_left_out {
@@ -130,80 +128,9 @@ impl Files {
     }
 }
 
-/// The patterns of a `.dockerignore`; the last that fits decides.
-#[derive(Debug, Default)]
-struct Rules {
-    rules: Vec<Rule>,
-}
-
-#[derive(Debug)]
-struct Rule {
-    pattern: GlobMatcher,
-    brings_back: bool,
-}
-
-impl Rules {
-    fn parse(text: &str) -> Result<Self, globset::Error> {
-        let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let rule = |line: &str| {
-            let (pattern, brings_back) = match line.strip_prefix('!') {
-                Some(pattern) => (pattern.trim(), true),
-                None => (line, false),
-            };
-            let parts = pattern.split('/').filter(|part| !matches!(*part, "" | "."));
-            let pattern = parts.collect::<Vec<_>>().join("/");
-            let glob = GlobBuilder::new(&pattern)
-                .literal_separator(true)
-                .backslash_escape(true)
-                .build()?;
-            Ok(Rule {
-                pattern: glob.compile_matcher(),
-                brings_back,
-            })
-        };
-        Ok(Self {
-            rules: lines.map(rule).collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// Whether a path, or a folder it is in, is left out.
-    fn leave_out(&self, path: &str) -> bool {
-        let ends = path.match_indices('/').map(|(at, _)| at);
-        let prefixes: Vec<&str> = ends.map(|at| &path[..at]).chain([path]).collect();
-        let fits = |rule: &&Rule| prefixes.iter().any(|prefix| rule.pattern.is_match(prefix));
-        let last = self.rules.iter().rev().find(fits);
-        last.is_some_and(|rule| !rule.brings_back)
-    }
-
-    fn has_no_exceptions(&self) -> bool {
-        !self.rules.iter().any(|rule| rule.brings_back)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(rules: &str, path: &str, left_out: bool) {
-        let rules = Rules::parse(rules).unwrap();
-        assert_eq!(rules.leave_out(path), left_out, "{path}");
-    }
-
-    #[test]
-    fn patterns_mean_what_they_mean_to_docker() {
-        check("*.log", "a.log", true);
-        check("*.log", "sub/a.log", false);
-        check("**/*.log", "sub/deep/a.log", true);
-        check("**/*.log", "a.log", true);
-        check("node_modules", "node_modules/x/y", true);
-        check("/build/", "build/x", true);
-        check("# note\n\n*\n!src\n", "src/main.rs", false);
-        check("*\n!src\n", "other", true);
-        check("*\n!src\nsrc/secret", "src/secret", true);
-        check("", "anything", false);
-    }
 
     #[test]
     fn the_digest_sees_contents_and_modes_but_not_times() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::store;
+use crate::fs::hex;
 
 /// The address of the engine that is in use, as `docker` keeps it in its folder; `None` when nothing is kept there.
 /// `named` is a context that is asked for.
@@ -20,7 +20,7 @@ pub(super) fn engine_in_use(folder: &Path, named: Option<&str>) -> Option<String
         let config = read(&folder.join("config.json"))?;
         config.get("currentContext")?.as_str()?.to_owned()
     };
-    let folder_name = store::hex(&Sha256::digest(name.as_bytes()));
+    let folder_name = hex(&Sha256::digest(name.as_bytes()));
     let about = folder.join("contexts/meta").join(folder_name);
     let about = read(&about.join("meta.json"))?;
     let host = about.pointer("/Endpoints/docker/Host")?.as_str()?;

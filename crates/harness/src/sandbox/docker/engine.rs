@@ -22,6 +22,7 @@ use super::binary::Binary;
 use super::served::{Served, Server};
 use super::tunnel::Destination;
 use super::{Address, EngineError, look, podman, tunnel};
+use crate::record::EngineRecord;
 
 /// The label that says to which run a container, network or volume belongs.
 pub const RUN_LABEL: &str = "proctor.run";
@@ -89,6 +90,15 @@ pub struct Maker {
     pub name: String,
     /// Its version, in its own words.
     pub version: String,
+}
+
+impl From<&Maker> for EngineRecord {
+    fn from(maker: &Maker) -> EngineRecord {
+        EngineRecord {
+            name: maker.name.clone(),
+            version: maker.version.clone(),
+        }
+    }
 }
 
 /// What a sweep removed.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proctor_process::JobFailure;
 
-use crate::causes::root;
+use crate::error_chain::root;
 
 /// The images whose Dockerfiles come with Proctor.
 pub const SHIPPED: [&str; 2] = ["claude-code", "aider"];

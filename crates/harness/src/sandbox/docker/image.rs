@@ -17,7 +17,7 @@ use super::{Engine, EngineError};
 const IN_FLIGHT: usize = 16;
 
 /// An image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// Its id, which says what is in it.
     pub id: String,

@@ -10,6 +10,9 @@ use proctor_process::{INIT, Relay};
 
 use super::CARRY;
 
+/// Where our own binary is in containers.
+pub const BINARY: &str = "/proctor/proctor";
+
 /// A container to make.
 #[derive(Clone, Debug)]
 pub struct ContainerSpec {
@@ -144,7 +147,7 @@ pub(super) fn request(
 ) -> ContainerCreateBody {
     ContainerCreateBody {
         image: Some(spec.image.clone()),
-        entrypoint: Some(vec!["/proctor/proctor".to_owned()]),
+        entrypoint: Some(vec![BINARY.to_owned()]),
         cmd: Some(command(spec)),
         user: Some(spec.user.clone().unwrap_or_else(|| "0:0".to_owned())),
         working_dir: Some("/".to_owned()),
@@ -229,7 +232,7 @@ fn mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
                 read_only,
             };
             let mut all = vec![
-                own(binary, "/proctor/proctor", true),
+                own(binary, BINARY, true),
                 own(job, "/proctor/job", true),
                 own(report, "/proctor/report.json", false),
             ];

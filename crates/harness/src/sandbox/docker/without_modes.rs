@@ -263,7 +263,7 @@ mod tests {
         let bytes = archive.into_inner().unwrap();
         unpack(tar::Archive::new(&bytes[..]), &into).unwrap();
         assert_eq!(std::fs::read(into.join("sub/file")).unwrap(), b"hi");
-        let target = platform::pointer::target(&into.join("link")).unwrap();
+        let target = crate::fs::pointer::target(&into.join("link")).unwrap();
         assert_eq!(std::fs::read(target).unwrap(), b"hi");
         assert_eq!(inside(&into, Path::new("../x")), None);
         assert_eq!(inside(&into, Path::new("a/../../x")), None);

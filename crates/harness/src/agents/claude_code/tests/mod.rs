@@ -9,9 +9,9 @@ use std::{io::BufReader, time::Duration};
 
 use super::stream::{AfterResult, ClaudeSession, Form};
 use crate::{
-    log::{Contender, Document, Recording, normalize},
     outcome::{EndedBy, Ending},
     session::{Conclusion, Session, SessionEvent, SessionHost, Source},
+    transcript::{Contender, Document, Recording, normalize},
 };
 
 macro_rules! session {

@@ -283,7 +283,7 @@ fn a_synthetic_message_is_never_the_model() {
 
 #[test]
 fn every_log_keeps_to_the_schema() {
-    let schema = serde_json::to_value(crate::log::schema()).unwrap();
+    let schema = serde_json::to_value(crate::transcript::schema()).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
     for output in [
         HELLO,

@@ -12,7 +12,7 @@ use tokio_tungstenite::{
 use tokio_util::sync::CancellationToken;
 
 use super::super::{SdkServer, Served};
-use crate::{outcome::Outcome, sidecar::Sidecar};
+use crate::{outcome::Outcome, record::metrics_file::AgentMetrics};
 
 const PATIENT: Duration = Duration::from_secs(20);
 
@@ -104,7 +104,7 @@ async fn a_flat_client_is_served_as_the_seed_says() {
     assert_eq!(client.closed().await, CloseCode::Normal);
     let served = serving.await.unwrap();
     assert_eq!(served.outcome, Outcome::Completed, "{served:?}");
-    let expect = Sidecar {
+    let expect = AgentMetrics {
         input_tokens: Some(12_000),
         output_tokens: Some(4500),
         cache_read_tokens: Some(0),

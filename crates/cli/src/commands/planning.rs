@@ -1,0 +1,209 @@
+//! From paths and options of `proctor run` to a plan: the same options hold for test cases, suites and folders of tasks.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_harness::{
+    agents::ADAPTERS,
+    config::{
+        Execution, Executor, GatewaySettings, ResolvedSuite, SandboxKind, Settings, load_suite,
+        suite_of_folders,
+    },
+    host::Host,
+    plan::{CaseOptions, Filter, Input, NoMatch, RunPlan, TrialPlan},
+};
+
+use super::models;
+use crate::{
+    args::{RunArgs, SandboxArg},
+    error::CliError,
+    ui,
+};
+
+/// A plan, and how the command line and the files say that it is executed.
+pub struct PlannedRun {
+    /// The plan.
+    pub plan: RunPlan,
+    /// The machine, with the variables of a suite.
+    pub host: Host,
+    /// Where and how trials execute.
+    pub execution: Execution,
+    /// The folder of runs.
+    pub results_dir: Utf8PathBuf,
+    /// The number of trials at the same time.
+    pub parallel: usize,
+    /// Remarks about settings that have no effect.
+    notes: Vec<String>,
+}
+
+impl PlannedRun {
+    /// Whether the plan is of test cases.
+    pub fn is_cases(&self) -> bool {
+        matches!(self.plan.input, Input::Cases)
+    }
+
+    /// Print remarks and warnings.
+    pub fn show_notes(&self) {
+        for note in &self.notes {
+            ui::note(note);
+        }
+        let names = &self.execution.pass_through;
+        if !names.is_empty() {
+            ui::note(&format!(
+                "warning: agents get {} as they are (secrets.unsafe_pass_through): they can use, print and leak them",
+                names.join(", ")
+            ));
+        }
+    }
+}
+
+/// Plan a suite.
+pub fn suite(
+    path: &Utf8Path,
+    args: &RunArgs,
+    host: &Host,
+    settings: &Settings,
+) -> Result<PlannedRun, CliError> {
+    let suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+    plan_suite(suite, &args.options.agent, args, (host, settings))
+}
+
+/// Plan the tasks of folders with the agents of the command line.
+pub fn folders(
+    paths: &[Utf8PathBuf],
+    args: &RunArgs,
+    host: &Host,
+    settings: &Settings,
+) -> Result<PlannedRun, CliError> {
+    let paths: Vec<Utf8PathBuf> = paths.iter().map(|path| host.cwd.join(path)).collect();
+    let suite = suite_of_folders(&paths, &args.options.agent, &host.env, settings);
+    let suite = suite.map_err(CliError::Config)?;
+    plan_suite(suite, &[], args, (host, settings))
+}
+
+fn plan_suite(
+    mut suite: ResolvedSuite,
+    agents: &[String],
+    args: &RunArgs,
+    (host, settings): (&Host, &Settings),
+) -> Result<PlannedRun, CliError> {
+    let options = &args.options;
+    let filter = Filter {
+        agents: agents.to_vec(),
+        tasks: options.task.clone(),
+        categories: options.category.clone(),
+    };
+    filter.apply(&mut suite)?;
+    suite.trials = options.trials.unwrap_or(suite.trials);
+    apply_sandbox(&mut suite.execution, args);
+    let overrides = models::overrides(&args.models, host)?;
+    if let (Executor::Slurm(_), Some(option)) = (&suite.execution.executor, args.models.here_only())
+    {
+        return Err(CliError::NotOnCluster { option });
+    }
+    overrides.apply(&mut suite.execution.gateway, settings);
+    models::check_prices(&args.models, suite.execution.gateway.as_ref())?;
+    apply_network(&mut suite.execution, args)?;
+    // Keys of a file are as good as those of the environment.
+    let host = host.with_env(suite.env.clone(), &suite.secret_names);
+    let gateway = suite.execution.gateway.as_ref();
+    if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
+        return Err(CliError::LiteLlm { why });
+    }
+    let seed = options.seed.unwrap_or(0);
+    let plan = RunPlan::make(&suite, &host, seed).map_err(CliError::Config)?;
+    Ok(PlannedRun {
+        notes: super::notes(&suite),
+        results_dir: suite.results_dir,
+        parallel: options.parallel.map_or(suite.parallel, usize::from),
+        execution: suite.execution,
+        plan,
+        host,
+    })
+}
+
+/// Plan test cases.
+pub fn cases(
+    paths: &[Utf8PathBuf],
+    args: &RunArgs,
+    host: &Host,
+    settings: &Settings,
+) -> Result<PlannedRun, CliError> {
+    let options = &args.options;
+    check_kinds(&options.agent)?;
+    let mut execution = Execution::default();
+    apply_sandbox(&mut execution, args);
+    apply_network(&mut execution, args)?;
+    let case_options = CaseOptions {
+        agents: options.agent.clone(),
+        sandbox: execution.sandbox,
+        gateway: models::overrides(&args.models, host)?,
+    };
+    let plans = super::load(paths, host, settings, &case_options)?;
+    for plan in &plans {
+        let gateway = plan.gateway.as_ref().or(execution.gateway.as_ref());
+        models::check_prices(&args.models, gateway)?;
+    }
+    let plans = select(plans, &options.task, &options.category)?;
+    let trials = options.trials.unwrap_or(1);
+    Ok(PlannedRun {
+        plan: RunPlan::of_cases(plans, trials, options.seed)?,
+        host: host.clone(),
+        execution,
+        results_dir: super::runs_dir(host, settings),
+        parallel: options.parallel.map_or(1, usize::from),
+        notes: Vec::new(),
+    })
+}
+
+/// Keep the test cases that the command line names.
+fn select(
+    mut plans: Vec<TrialPlan>,
+    tasks: &[String],
+    categories: &[String],
+) -> Result<Vec<TrialPlan>, CliError> {
+    if let Some(category) = categories.first() {
+        return Err(no_match("category", category, Vec::new()));
+    }
+    let is_known = |name: &&String| plans.iter().any(|plan| plan.task.is_called(name));
+    if let Some(name) = tasks.iter().find(|name| !is_known(name)) {
+        let known = plans.iter().map(|plan| plan.task.name.clone());
+        return Err(no_match("task", name, known.collect()));
+    }
+    let is_meant = |plan: &TrialPlan| tasks.iter().any(|name| plan.task.is_called(name));
+    plans.retain(|plan| tasks.is_empty() || is_meant(plan));
+    Ok(plans)
+}
+
+/// Check that the agents of the command line are kinds of agents.
+fn check_kinds(kinds: &[String]) -> Result<(), CliError> {
+    let known: Vec<String> = ADAPTERS.iter().map(|it| it.name().to_owned()).collect();
+    match kinds.iter().find(|kind| !known.contains(kind)) {
+        Some(kind) => Err(no_match("agent type", kind, known)),
+        None => Ok(()),
+    }
+}
+
+fn no_match(what: &'static str, name: &str, known: Vec<String>) -> CliError {
+    CliError::NoMatch(NoMatch {
+        what,
+        name: name.to_owned(),
+        known,
+    })
+}
+
+fn apply_sandbox(execution: &mut Execution, args: &RunArgs) {
+    match args.options.sandbox {
+        Some(SandboxArg::Docker) => execution.use_containers(),
+        Some(SandboxArg::Local) => execution.sandbox = SandboxKind::Local,
+        None => {}
+    }
+}
+
+fn apply_network(execution: &mut Execution, args: &RunArgs) -> Result<(), CliError> {
+    if let Some(network) = args.options.network {
+        execution.network = Some(network.into());
+    }
+    match execution.idle_setting() {
+        Some(setting) => Err(CliError::NeedsContainers { setting }),
+        None => Ok(()),
+    }
+}

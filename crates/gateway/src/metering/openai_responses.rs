@@ -1,0 +1,73 @@
+//! Usage in responses of the OpenAI Responses API.
+
+use serde::Deserialize;
+
+use super::openai_chat::{CompletionDetails, PromptDetails, of_counts};
+use super::summary::{ResponseSummary, last_value};
+use super::tokens::Tokens;
+
+#[derive(Deserialize)]
+struct Event {
+    r#type: Option<String>,
+    response: Option<Response>,
+}
+
+#[derive(Deserialize)]
+struct Response {
+    model: Option<String>,
+    usage: Option<Usage>,
+}
+
+/// Usage as this API counts: input includes what was cached, output its reasoning.
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+    input_tokens_details: Option<PromptDetails>,
+    output_tokens_details: Option<CompletionDetails>,
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        let input = usage.input_tokens_details.unwrap_or_default();
+        let output = usage.output_tokens_details.unwrap_or_default();
+        of_counts(usage.input_tokens, usage.output_tokens, input, output)
+    }
+}
+
+pub(super) fn read_event(data: &[u8], summary: &mut ResponseSummary) {
+    if memchr::memmem::find(data, b"\"response\"").is_none() {
+        return;
+    }
+    let Ok(event) = serde_json::from_slice::<Event>(data) else {
+        return keep_usage(last_value::<Usage>(data, "\"usage\""), summary);
+    };
+    let kind = event.r#type.as_deref().unwrap_or_default();
+    let ends = [
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ];
+    summary.finished |= ends.contains(&kind);
+    if let Some(response) = event.response {
+        keep(response, summary);
+    }
+}
+
+pub(super) fn read_body(body: &[u8], summary: &mut ResponseSummary) {
+    match serde_json::from_slice::<Response>(body) {
+        Ok(response) => keep(response, summary),
+        Err(_) => keep_usage(last_value::<Usage>(body, "\"usage\""), summary),
+    }
+}
+
+fn keep(response: Response, summary: &mut ResponseSummary) {
+    summary.model = response.model.or(summary.model.take());
+    keep_usage(response.usage, summary);
+}
+
+fn keep_usage(usage: Option<Usage>, summary: &mut ResponseSummary) {
+    summary.tokens = usage.map(Tokens::from).or(summary.tokens);
+}

@@ -1,0 +1,5 @@
+//! Agents that are driven by scripts under Thunderdome's contract.
+
+mod script;
+
+pub(super) use script::AdapterScript;

@@ -1,0 +1,589 @@
+//! The head of a run on a cluster: submits what is missing, looks at records, and submits again
+//! what was lost. All it needs to go on after its death is in the run's folder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use camino::Utf8Path;
+use fs_err as fs;
+use proctor_gateway::VirtualKey;
+use serde::Serialize;
+use tempfile::NamedTempFile;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    lost_trials::LostTrial,
+    paths,
+    planner::{Array, LeaseState, Look, Planner, Queued, Step, TaskId, Word, arrays},
+    slurm::{Shape, Slurm, word_in_log},
+};
+use crate::{
+    config::{GatewayPlace, SlurmSettings},
+    host::Host,
+    model_access::{CoordinatorGateway, Models},
+    outcome::Outcome,
+    plan::TrialPlan,
+    record::{
+        self, Meta, Record, RunDir, StoreError, TrialKey,
+        lease::{Holder, Leases, STALE},
+        run_event::{RunEvent, TrialName},
+    },
+    run::{
+        FailedStart, RunError, RunListener, Runner, SNAPSHOT_FILE, TrialSummary,
+        attempt::{finished, finished_afresh, settled},
+        cache_of, summary, trial_key,
+    },
+    sandbox::LostEngine,
+    spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
+    task::Files,
+    trial::first_record,
+    workspace::Bases,
+};
+
+/// How often the head looks.
+const ROUND: Duration = Duration::from_secs(1);
+/// The most that is told of a job's log.
+const LONGEST_LOG: usize = 2000;
+
+/// What becomes of the jobs when the head is asked to end.
+#[derive(Debug, Default)]
+pub struct OnEnd {
+    cancels: AtomicBool,
+}
+
+impl OnEnd {
+    /// They are cancelled; else they go on without the head.
+    pub fn cancel_jobs(&self) {
+        self.cancels.store(true, Ordering::Relaxed);
+    }
+
+    fn cancels(&self) -> bool {
+        self.cancels.load(Ordering::Relaxed)
+    }
+}
+
+/// What a run's jobs do, by the engine's account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueCount {
+    /// Jobs that have not begun.
+    pub pending: usize,
+    /// Jobs that were begun.
+    pub running: usize,
+}
+
+/// What the cluster still has of the run in this folder; `None` when it was never on one, or
+/// nobody can tell.
+pub async fn queued(run: &Utf8Path, host: &Host) -> Option<QueueCount> {
+    let run = record::run_folder(run).ok()?;
+    let folder = run.join(paths::FOLDER);
+    if !folder.is_dir() {
+        return None;
+    }
+    let slurm = Slurm {
+        host,
+        settings: &SlurmSettings::default(),
+        name: paths::job_name(run.file_name()?),
+        folder,
+        parallel: 1,
+    };
+    let queue = slurm.queue().await.ok()?;
+    let running = queue.values().filter(|state| **state == Queued::Running);
+    let running = running.count();
+    Some(QueueCount {
+        pending: queue.len() - running,
+        running,
+    })
+}
+
+/// What came of the trials.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) done: Vec<TrialSummary>,
+    pub(crate) failed_starts: Vec<FailedStart>,
+    pub(crate) lost_engines: Vec<LostEngine>,
+    /// Whether jobs go on without us.
+    pub(crate) is_detached: bool,
+    /// Whether somebody else cancelled jobs.
+    pub(crate) was_cancelled: bool,
+}
+
+/// The head of a run.
+pub(crate) struct Coordinator<'a> {
+    run: &'a Runner<'a>,
+    run_dir: &'a RunDir,
+    slurm: Slurm<'a>,
+    who: Holder,
+    planner: Planner,
+    gateway: Option<(Models, CoordinatorGateway)>,
+    keys: BTreeMap<usize, VirtualKey>,
+    /// Keys of trials that need none any more.
+    used: Vec<VirtualKey>,
+    begun: BTreeSet<usize>,
+    /// Agents whose other trials are not run.
+    stopped: BTreeSet<String>,
+    last_job: Option<u64>,
+    /// The suite as it was when the run began.
+    kept: String,
+    bases: Bases,
+    clock: Instant,
+    gathered: Gathered,
+}
+
+impl<'a> Coordinator<'a> {
+    /// Take up a run: what earlier heads did is seen, and what nodes need is written.
+    pub(crate) fn open(
+        run: &'a Runner<'a>,
+        run_dir: &'a RunDir,
+        settings: &'a SlurmSettings,
+    ) -> Result<Coordinator<'a>, RunError> {
+        let folder = run_dir.path.join(paths::FOLDER);
+        for part in ["trials", "logs"] {
+            let path = folder.join(part);
+            fs::create_dir_all(&path).map_err(|source| StoreError { path, source })?;
+        }
+        let kept = run_dir.path.join(SNAPSHOT_FILE);
+        let kept = fs::read_to_string(&kept).map_err(|source| StoreError { path: kept, source })?;
+        let mut head = Coordinator {
+            run,
+            run_dir,
+            slurm: Slurm {
+                host: run.host,
+                settings,
+                name: paths::job_name(&run_dir.id),
+                folder,
+                parallel: run.parallel,
+            },
+            who: Holder::here(&run.host.name, None),
+            planner: Planner::new(run.plan.trials.len(), run.retries),
+            gateway: None,
+            keys: BTreeMap::new(),
+            used: Vec::new(),
+            begun: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            last_job: None,
+            kept,
+            bases: Bases::of_run(&run_dir.path),
+            clock: Instant::now(),
+            gathered: Gathered::default(),
+        };
+        if settings.gateway == GatewayPlace::Head {
+            head.open_gateway()?;
+        }
+        Ok(head)
+    }
+
+    fn open_gateway(&mut self) -> Result<(), RunError> {
+        let Some(settings) = &self.run.execution.gateway else {
+            return Ok(());
+        };
+        let host = self.run.host;
+        let address = self.slurm.settings.address.as_ref().unwrap_or(&host.name);
+        let (models, head, pem) = Models::on_head(settings, host, address)?;
+        let folder = &self.slurm.folder;
+        let head = head.with_certificate(folder.join(paths::CERTIFICATE));
+        head.write(&folder.join(paths::GATEWAY), &pem)?;
+        self.gateway = Some((models, head));
+        Ok(())
+    }
+
+    /// See the run through, or leave it when that is asked for.
+    pub(crate) async fn run(
+        mut self,
+        listener: &RunListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Gathered, RunError> {
+        self.take_stock().await?;
+        let most = self.slurm.most().await;
+        loop {
+            self.submit(most).await?;
+            if self.planner.is_done() {
+                return Ok(self.gathered);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND) => {}
+                () = cancel.cancelled() => return self.leave().await,
+            }
+            // A controller that does not answer is no reason to give up: jobs go on.
+            if let Ok(queue) = self.slurm.queue().await {
+                self.look(&queue, listener).await?;
+            }
+        }
+    }
+
+    /// See what earlier heads left: records, and jobs that are still queued.
+    async fn take_stock(&mut self) -> Result<(), RunError> {
+        let mut known = paths::tasks(&self.slurm.folder);
+        self.last_job = known.values().map(|task| task.job).max();
+        let queue = match self.slurm.queue().await {
+            // Nothing depends on it, and what is wrong shows when something is submitted.
+            Err(_) if known.is_empty() => BTreeMap::new(),
+            queue => queue?,
+        };
+        self.note_jobs(&queue);
+        let words = if known.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.slurm.words().await.unwrap_or_default()
+        };
+        for number in 0..self.run.plan.trials.len() {
+            let folder = self.key(number).folder(&self.run_dir.path);
+            if let Some(record) = settled(&folder, &self.run_dir.id) {
+                if !folder.join(record::META_FILE).exists() {
+                    // Its process was killed between the two.
+                    Meta::of(&record).write(&folder)?;
+                }
+                self.gathered.done.push(summary(&record, &folder));
+                self.planner.over(number);
+                continue;
+            }
+            self.admit(number)?;
+            // What came to its end is run again for what that was, not for what its job was killed for then.
+            let is_queued = known.get(&number).is_some_and(|it| queue.contains_key(it));
+            if !is_queued && finished(&folder, Some(&self.run_dir.id)).is_some() {
+                known.remove(&number);
+            }
+        }
+        let folder = &self.slurm.folder;
+        self.planner
+            .restore(&known, &queue, |task| word(folder, task, &words));
+        Ok(())
+    }
+
+    /// Jobs that the engine has may be more than we know of: it may take one and not live to say so.
+    fn note_jobs(&mut self, queue: &BTreeMap<TaskId, Queued>) {
+        let last = queue.keys().map(|task| task.job).max();
+        self.last_job = self.last_job.max(last);
+    }
+
+    /// Let a trial in at the gateway of the head, if there is one.
+    fn admit(&mut self, number: usize) -> Result<(), RunError> {
+        if let Some((models, head)) = &self.gateway {
+            let key = self.key(number);
+            let label = format!("{}/{}/{}", key.agent, key.task, key.trial);
+            self.keys.insert(number, models.admit(head, &label)?);
+        }
+        Ok(())
+    }
+
+    /// Submit what is waiting.
+    async fn submit(&mut self, most: u32) -> Result<(), RunError> {
+        let waiting = self.planner.waiting();
+        let plans = &self.run.plan.trials;
+        let settings = self.slurm.settings;
+        let made = arrays(&waiting, |number| shape(&plans[number], settings), most);
+        for array in made {
+            match self.submit_array(&array).await {
+                // A controller that is away for a while is asked again in the next round: what it has goes on.
+                Err(RunError::Slurm(_)) if self.planner.has_tasks() => return Ok(()),
+                submitted => submitted?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn submit_array(&mut self, array: &Array<Shape>) -> Result<(), RunError> {
+        for index in &array.indices {
+            self.write_spec(number_of(array, *index)).await?;
+        }
+        let job = self.slurm.submit(array, self.last_job).await?;
+        paths::add_job(&self.slurm.folder, job, array)?;
+        self.last_job = Some(job);
+        for index in &array.indices {
+            let task = TaskId { job, index: *index };
+            self.planner.submitted(number_of(array, *index), task);
+        }
+        Ok(())
+    }
+
+    async fn write_spec(&self, number: usize) -> Result<(), StoreError> {
+        let path = paths::spec(&self.slurm.folder, number);
+        let spec = match TrialSpec::read(&path) {
+            // The plan is the one that the run began with; time and money are what whoever resumes it gives.
+            Ok(kept) => {
+                let now = self.spec(number, None);
+                let spec = TrialSpec {
+                    time_limit_s: now.time_limit_s,
+                    gateway: now.gateway,
+                    ..kept.clone()
+                };
+                if spec == kept {
+                    return Ok(());
+                }
+                spec
+            }
+            Err(_) => self.spec(number, self.commit(number).await),
+        };
+        let bytes = serde_json::to_vec_pretty(&spec).expect("texts are JSON");
+        // Whole, but not synced: there may be thousands, and who submits it again writes it again.
+        let written = NamedTempFile::new_in(path.parent().unwrap_or(&path)).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            Ok(file.persist(&path)?)
+        });
+        written
+            .map(drop)
+            .map_err(|source| StoreError { path, source })
+    }
+
+    /// The commit that a trial starts from. A repo that cannot be read here is told of by the trial, in its record.
+    async fn commit(&self, number: usize) -> Option<String> {
+        let Files::Repo(checkout) = &self.run.plan.trials[number].task.files else {
+            return None;
+        };
+        let commit = self.bases.commit(checkout, self.run.host).await;
+        commit.ok().flatten()
+    }
+
+    fn spec(&self, number: usize, commit: Option<String>) -> TrialSpec {
+        let run = self.run;
+        let plan = &run.plan.trials[number];
+        let key = self.key(number);
+        let gateway = run.execution.gateway.as_ref().map(|gateway| {
+            let trials = run.plan.trials.len() as f64;
+            match self.slurm.settings.gateway {
+                GatewayPlace::Trial => GatewaySpec::Trial {
+                    slice_usd: gateway.run_budget_usd.map(|usd| usd / trials),
+                },
+                GatewayPlace::Head => GatewaySpec::Head {
+                    file: self.slurm.folder.join(paths::GATEWAY).into_string(),
+                },
+            }
+        });
+        // Only suites run on clusters.
+        let suite_file = run.plan.suite_file().map(crate::config::absolute);
+        let suite_file = suite_file.unwrap_or_default();
+        TrialSpec {
+            version: SPEC_VERSION.to_owned(),
+            run_id: self.run_dir.id.clone(),
+            folder: key.folder(&self.run_dir.path).into_string(),
+            claims: key.leases(&self.run_dir.path).prefix().to_string(),
+            cache: cache_of(run.results_dir).into_string(),
+            suite: SuiteSpec {
+                file: suite_file.into_string(),
+                kept: self.run_dir.path.join(SNAPSHOT_FILE).into_string(),
+                // Of what is kept: the file itself may have been changed since the run began.
+                sha256: digest(&self.kept),
+            },
+            agent: key.agent,
+            task: key.task,
+            config_hash: plan.task.config_hash.clone(),
+            commit,
+            trial: key.trial,
+            cwd: run.host.cwd.to_string(),
+            sandbox: Some(run.execution.sandbox),
+            network: run.execution.network.as_ref().and_then(|network| {
+                let name = network.as_str();
+                crate::config::network_named(name).map(|_| name.to_owned())
+            }),
+            time_limit_s: self.slurm.settings.time.map(|time| time.as_secs()),
+            gateway,
+        }
+    }
+
+    fn key(&self, number: usize) -> TrialKey {
+        trial_key(self.run.plan, &self.run.plan.trials[number])
+    }
+
+    /// Look at what may have changed.
+    async fn look(
+        &mut self,
+        queue: &BTreeMap<TaskId, Queued>,
+        listener: &RunListener<'_>,
+    ) -> Result<(), RunError> {
+        self.note_jobs(queue);
+        let now = self.clock.elapsed();
+        let changed = self.planner.to_look_at(queue, now);
+        let is_any_lost = |(number, task): &(usize, Option<TaskId>)| {
+            task.is_some() && self.planner.is_lost(*number, now)
+        };
+        let words = if changed.iter().any(is_any_lost) {
+            self.slurm.words().await.unwrap_or_default()
+        } else {
+            BTreeMap::new()
+        };
+        let before = self.stopped.clone();
+        for (number, gone) in changed {
+            let word = gone.map(|task| word(&self.slurm.folder, task, &words));
+            let ended = self.look_at(number, word, listener)?;
+            if ended.is_some_and(|record| record.outcome.is_hopeless()) {
+                self.stopped.insert(self.key(number).agent);
+            }
+        }
+        for agent in self.stopped.difference(&before) {
+            self.stop(agent).await;
+        }
+        if let Some((models, _)) = &self.gateway {
+            for key in self.used.drain(..) {
+                models.gateway().revoke(&key).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Look at one trial; its record when that is its last.
+    fn look_at(
+        &mut self,
+        number: usize,
+        word: Option<Word>,
+        listener: &RunListener<'_>,
+    ) -> Result<Option<Record>, RunError> {
+        let key = self.key(number);
+        let (folder, leases) = (
+            key.folder(&self.run_dir.path),
+            key.leases(&self.run_dir.path),
+        );
+        let mut record = match word {
+            None => finished(&folder, Some(&self.run_dir.id)),
+            Some(_) => finished_afresh(&folder, &self.run_dir.id),
+        };
+        if self.begun.len() < self.run.plan.trials.len()
+            && (record.is_some() || folder.exists())
+            && self.begun.insert(number)
+        {
+            listener(number, &RunEvent::TrialStarted(name(&key)));
+        }
+        let now = self.clock.elapsed();
+        let seen = Look {
+            record: record.as_ref().map(|record| record.outcome),
+            // While its task runs that says nothing.
+            lease: word.map_or(LeaseState::Nobody, |_| claimed(&leases)),
+            word,
+        };
+        let mut step = self.planner.decide(number, seen, now);
+        if let Step::Conclude(outcome, mut message) = step {
+            if outcome == Outcome::Sandbox {
+                // Jobs that fail before they have the trial leave no other trace.
+                let said = self.log_of(number);
+                if !said.is_empty() {
+                    message = format!("{message}; the last one said: {said}");
+                }
+            }
+            let dead = LostTrial {
+                first: &|| first_record(&self.run.plan.trials[number], &self.run_dir.id),
+                folder: &folder,
+                leases: &leases,
+            };
+            let concluded = dead.conclude(&self.who, outcome, message)?;
+            let seen = Look {
+                record: Some(concluded.outcome),
+                ..seen
+            };
+            record = Some(concluded);
+            step = self.planner.decide(number, seen, now);
+        }
+        if matches!(step, Step::Ended | Step::NotRun | Step::Refused) {
+            self.used.extend(self.keys.remove(&number));
+        }
+        match (step, record) {
+            (Step::Ended, Some(record)) => {
+                listener(number, &RunEvent::TrialEnded(&record));
+                self.gathered.done.push(summary(&record, &folder));
+                return Ok(Some(record));
+            }
+            (Step::NotRun, _) if !self.stopped.contains(&key.agent) => {
+                self.gathered.was_cancelled = true;
+            }
+            (Step::Refused, _) => {
+                let failed = self.refused(&key, number);
+                self.gathered.failed_starts.push(failed);
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// The trials of this agent would all fail alike: those that have not begun are not run.
+    async fn stop(&self, agent: &str) {
+        let plans = &self.run.plan.trials;
+        let tasks = self.planner.tasks_of(|number| plans[number].name == agent);
+        // What cannot be cancelled fails by itself.
+        let _ = self.slurm.cancel_pending(&tasks).await;
+    }
+
+    /// What the last job of a trial said.
+    fn log_of(&self, number: usize) -> String {
+        let task = paths::tasks(&self.slurm.folder).get(&number).copied();
+        let log = task.map(|task| paths::log(&self.slurm.folder, task));
+        let text = log.and_then(|log| fs::read_to_string(log).ok());
+        let text = text.unwrap_or_default();
+        text.trim().chars().take(LONGEST_LOG).collect()
+    }
+
+    fn refused(&self, key: &TrialKey, number: usize) -> FailedStart {
+        let text = self.log_of(number);
+        let text = text.trim_start_matches("error: ");
+        let mut parts = text.splitn(2, "\nhint: ");
+        FailedStart {
+            agent: key.agent.clone(),
+            task: key.task.clone(),
+            trial: key.trial,
+            message: parts.next().unwrap_or_default().to_owned(),
+            hint: parts.next().map(str::to_owned),
+        }
+    }
+
+    /// End without having seen the run through.
+    async fn leave(mut self) -> Result<Gathered, RunError> {
+        // Without its gateway no trial gets on.
+        if self.run.on_end.cancels() || self.gateway.is_some() {
+            self.slurm.cancel().await?;
+        } else {
+            self.gathered.is_detached = true;
+        }
+        Ok(self.gathered)
+    }
+}
+
+/// What a task that is gone came to, by the engine or its log.
+fn word(folder: &Utf8Path, task: TaskId, words: &BTreeMap<TaskId, Word>) -> Word {
+    let log = || word_in_log(&paths::log(folder, task));
+    match words.get(&task).copied() {
+        Some(word @ (Word::Timeout | Word::Memory)) => word,
+        said => log().or(said).unwrap_or(Word::Gone),
+    }
+}
+
+fn number_of(array: &Array<Shape>, index: u32) -> usize {
+    usize::try_from(array.base + index).unwrap_or(usize::MAX)
+}
+
+fn name(key: &TrialKey) -> TrialName<'_> {
+    TrialName {
+        agent: &key.agent,
+        task: &key.task,
+        trial: key.trial,
+    }
+}
+
+fn claimed(leases: &Leases) -> LeaseState {
+    let Ok(Some(seen)) = leases.last() else {
+        return LeaseState::Nobody;
+    };
+    match (seen.ended, leases.server_time()) {
+        (Some(ended), _) => LeaseState::Over(ended),
+        (None, Ok(now)) if seen.is_silent(STALE, now) => LeaseState::Nobody,
+        (None, _) => LeaseState::Alive,
+    }
+}
+
+/// What the job of a trial asks for: what the suite says, or what the task needs if that is more.
+fn shape(plan: &TrialPlan, settings: &SlurmSettings) -> Shape {
+    let needs = match &plan.task.files {
+        Files::Image(environment) => Some(environment),
+        _ => None,
+    };
+    let memory = needs.and_then(|needs| needs.memory_mb);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few processors"
+    )]
+    let cpus = needs.and_then(|needs| needs.cpus.map(|cpus| cpus.ceil() as u32));
+    Shape {
+        memory_mib: settings.memory.map(|bytes| bytes >> 20).max(memory),
+        cpus: settings.cpus.max(cpus),
+    }
+}

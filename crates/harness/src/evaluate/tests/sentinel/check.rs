@@ -1,0 +1,246 @@
+//! Runs sentinels: on the reference solution first, then on the work, and again where a result is odd.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::plan::{Oddity, OwnFile, Placing, Plan, TestId, candidates, chosen};
+use crate::evaluate::{
+    control::ControlTree,
+    tests::{Attempt, Examiner},
+};
+
+/// More tests than this are not made sentinels.
+const MOST_TESTS: usize = 32;
+/// More tests than this are not looked into when their results are odd.
+const MOST_SUSPECTS: usize = 8;
+/// How many copies confirm that a test passes whatever it expects. With this many, results that change
+/// from call to call do not look the same each time.
+const COPIES: usize = 6;
+/// The runs that confirm that a test passes whatever it expects.
+const CONFIRM_FORGED: [Placing; 2] = [Placing::Copies(COPIES); 2];
+/// The runs that confirm that a test passes under its own name only, in an order without a period. Each test is run
+/// once and in its place, as in the first run: honest work can fail the second call of a function, and a
+/// failed test can end the process of those behind it. A test that passes in half of all runs looks so
+/// in one of a thousand trials.
+const CONFIRM_UNKNOWN: [Placing; 8] = [
+    Placing::Unchanged,
+    Placing::Renamed,
+    Placing::Renamed,
+    Placing::Unchanged,
+    Placing::Renamed,
+    Placing::Unchanged,
+    Placing::Unchanged,
+    Placing::Renamed,
+];
+
+/// The result of sentinels.
+pub(in crate::evaluate::tests) enum Checked {
+    Unavailable(String),
+    /// So many tests were sentinels, and these results of tests are forged.
+    Done {
+        tests: usize,
+        forged: Vec<String>,
+    },
+}
+
+impl Checked {
+    fn unavailable(reason: &str) -> Checked {
+        Checked::Unavailable(reason.to_owned())
+    }
+
+    pub(in crate::evaluate::tests) fn forged(&self) -> &[String] {
+        match self {
+            Checked::Unavailable(_) => &[],
+            Checked::Done { forged, .. } => forged,
+        }
+    }
+
+    /// Add what was found to the metrics of a verdict.
+    pub(in crate::evaluate::tests) fn note(&self, metrics: &mut Map<String, Value>) {
+        let value = match self {
+            Checked::Unavailable(reason) => {
+                metrics.insert("sentinels_reason".to_owned(), json!(reason));
+                json!("unavailable")
+            }
+            Checked::Done { tests, .. } => json!({"tests": tests}),
+        };
+        metrics.insert("sentinels".to_owned(), value);
+    }
+}
+
+/// The tests whose sentinels behave on the reference solution as they should.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Usable {
+    tests: BTreeSet<TestId>,
+    /// Why there are none.
+    reason: String,
+}
+
+type Suspects = BTreeMap<TestId, Oddity>;
+
+impl Examiner<'_> {
+    /// Check the results of the work's first run with sentinels.
+    pub(in crate::evaluate::tests) async fn sentinels(
+        &self,
+        first: &Attempt,
+    ) -> Result<Checked, String> {
+        let Some(reference) = self.judging.reference_control().await else {
+            let reason = "the task has no reference solution whose files are known";
+            return Ok(Checked::unavailable(reason));
+        };
+        let Some(report) = first.report() else {
+            return Ok(Checked::unavailable("the results have no names of tests"));
+        };
+        let usable = self.usable(&reference, &first.own).await?;
+        let mut tests = usable.tests;
+        if tests.is_empty() {
+            return Ok(Checked::Unavailable(usable.reason));
+        }
+        tests.retain(|id| id.has_passed(report));
+        if tests.is_empty() {
+            return Ok(Checked::unavailable("no test that could be used passed"));
+        }
+        let plan = Plan::new(&first.own, &tests, Placing::Copies(1));
+        let work = self.judging.change.tree.as_str();
+        let odd = self.oddities(&plan, ("-sentinels", work)).await?;
+        let plainly: Suspects = odd
+            .iter()
+            .filter(|(_, odd)| odd.is_plain())
+            .map(|(id, odd)| (id.clone(), *odd))
+            .collect();
+        let suspects = if plainly.is_empty() { odd } else { plainly };
+        let suspects = suspects.into_iter().take(MOST_SUSPECTS).collect();
+        let forged = self.confirmed(&first.own, suspects, &reference).await?;
+        let text =
+            |(id, odd): (TestId, Oddity)| format!("results of {}: {}", id.name, odd.in_words());
+        Ok(Checked::Done {
+            tests: tests.len(),
+            forged: forged.into_iter().map(text).collect(),
+        })
+    }
+
+    /// The suspects that show the same again in every round, while the reference solution still shows nothing odd.
+    async fn confirmed(
+        &self,
+        files: &[OwnFile],
+        mut suspects: Suspects,
+        reference: &ControlTree,
+    ) -> Result<Suspects, String> {
+        let work = self.judging.change.tree.as_str();
+        let is_plain = suspects.values().all(|odd| odd.is_plain());
+        let runs: &[Placing] = if is_plain {
+            &CONFIRM_FORGED
+        } else {
+            &CONFIRM_UNKNOWN
+        };
+        let planned = |suspects: &Suspects, placing| {
+            let tests = suspects.keys().cloned().collect();
+            Plan::new(files, &tests, placing)
+        };
+        for (number, placing) in runs.iter().enumerate() {
+            if suspects.is_empty() {
+                return Ok(suspects);
+            }
+            let name = format!("-sentinels-{}", number + 1);
+            if *placing == Placing::Unchanged {
+                let own = self.attempt(&name, work).await?;
+                let report = own.report();
+                suspects.retain(|id, _| report.is_some_and(|report| id.has_passed(report)));
+            } else {
+                let plan = planned(&suspects, *placing);
+                let again = self.oddities(&plan, (&name, work)).await?;
+                suspects.retain(|id, odd| again.get(id) == Some(odd));
+            }
+        }
+        let last = runs.last().copied().unwrap_or(Placing::Renamed);
+        let plan = planned(&suspects, last);
+        let which = ("-sentinels-reference-again", reference.tree.as_str());
+        let right = self.right(&plan, which).await?;
+        suspects.retain(|id, _| right.contains(id));
+        Ok(suspects)
+    }
+
+    /// Make a sentinel run of the work and find odd results.
+    async fn oddities(&self, plan: &Plan, which: (&str, &str)) -> Result<Suspects, String> {
+        let attempt = self.edited_attempt(which, &plan.edits).await?;
+        let report = attempt.report();
+        let odd = plan.sentinels.iter().filter_map(|sentinel| {
+            let odd = sentinel.oddity(report)?;
+            Some((sentinel.id.clone(), odd))
+        });
+        Ok(odd.collect())
+    }
+
+    /// Make a sentinel run of the reference solution and find the tests that behave as they should.
+    async fn right(&self, plan: &Plan, which: (&str, &str)) -> Result<BTreeSet<TestId>, String> {
+        if plan.sentinels.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let attempt = self.edited_attempt(which, &plan.edits).await?;
+        let Some(report) = attempt.report() else {
+            return Ok(BTreeSet::new());
+        };
+        let right = plan.sentinels.iter().filter(|it| it.is_right(report));
+        Ok(right.map(|sentinel| sentinel.id.clone()).collect())
+    }
+
+    /// The tests that can be sentinels, found out once for all trials of the task in this run.
+    async fn usable(&self, reference: &ControlTree, files: &[OwnFile]) -> Result<Usable, String> {
+        let slot = self.slot("-sentinels", &reference.tree).await?;
+        if let Some(kept) = slot.get(self.judging.desk.kept_since) {
+            return Ok(kept);
+        }
+        let without = |reason: &str| Usable {
+            tests: BTreeSet::new(),
+            reason: reason.to_owned(),
+        };
+        let all = chosen(candidates(files), MOST_TESTS);
+        if all.is_empty() {
+            let reason = "no test of the task has an expected value that could be changed";
+            return Ok(without(reason));
+        }
+        let tests = match self.right_in_parts(files, &all, reference).await {
+            Ok(tests) => tests,
+            Err(problem) if self.judging.cancel.is_cancelled() => return Err(problem),
+            // Perhaps only this time: nothing to keep.
+            Err(problem) => {
+                let reason = format!("the reference solution could not be run: {problem}");
+                return Ok(without(&reason));
+            }
+        };
+        let usable = if tests.is_empty() {
+            without("no changed test gave the expected result on the reference solution")
+        } else {
+            let reason = String::new();
+            Usable { tests, reason }
+        };
+        slot.put(&usable).map_err(|error| error.to_string())?;
+        Ok(usable)
+    }
+
+    /// The tests that behave on the reference solution as they should. One file that does not build may take all
+    /// others along: then each half of the files is tried.
+    async fn right_in_parts(
+        &self,
+        files: &[OwnFile],
+        tests: &BTreeSet<TestId>,
+        reference: &ControlTree,
+    ) -> Result<BTreeSet<TestId>, String> {
+        let (one, other) = files.split_at(files.len() / 2);
+        let mut right = BTreeSet::new();
+        for (part, files) in [files, one, other].into_iter().enumerate() {
+            let plan = Plan::new(files, tests, Placing::Copies(1));
+            let is_new = part == 0 || plan.sentinels.len() < tests.len();
+            if is_new {
+                let name = format!("-sentinels-reference-{part}");
+                right.extend(self.right(&plan, (&name, &reference.tree)).await?);
+            }
+            if part == 0 && !right.is_empty() {
+                break;
+            }
+        }
+        Ok(right)
+    }
+}

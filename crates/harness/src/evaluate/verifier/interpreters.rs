@@ -1,0 +1,79 @@
+//! Programs of an image that run the tests before the first line of the tests themselves runs. In the agent's own
+//! container an agent that is root can replace them; the engine knows which files changed.
+
+use std::collections::BTreeSet;
+
+use crate::sandbox::docker::{FileChange, Image};
+
+/// Shells that `sh` may be a link to.
+const SHELLS: [&str; 4] = ["sh", "bash", "dash", "busybox"];
+/// Libraries that are loaded into every program.
+const PRELOADED: &str = "/etc/ld.so.preload";
+
+/// The changed files among those that run the tests in `script`.
+pub(super) fn changed(changes: &[FileChange], image: &Image, script: &[u8]) -> Vec<String> {
+    let path = image.env.get("PATH").map_or("", String::as_str);
+    let folders: BTreeSet<&str> = path.split(':').chain(["/bin", "/usr/bin"]).collect();
+    let mut needed = interpreters(script);
+    needed.insert("sh".to_owned());
+    let decides = |change: &FileChange| {
+        let (folder, name) = change.path.rsplit_once('/').unwrap_or_default();
+        let is_needed = needed.contains(name) || (!change.is_new && SHELLS.contains(&name));
+        change.path == PRELOADED
+            || image.entrypoint.contains(&change.path)
+            || (folders.contains(folder) && is_needed)
+    };
+    let found = changes.iter().filter(|change| decides(change));
+    found.map(|change| change.path.clone()).collect()
+}
+
+/// The names of the programs in the first line of a script: `#!/usr/bin/env -S bash -e`.
+fn interpreters(script: &[u8]) -> BTreeSet<String> {
+    let line = script.split(|byte| *byte == b'\n').next().unwrap_or(script);
+    let Some(words) = line.strip_prefix(b"#!") else {
+        return BTreeSet::new();
+    };
+    let words = String::from_utf8_lossy(words).into_owned();
+    let words = words
+        .split_whitespace()
+        .filter(|word| !word.starts_with('-'));
+    let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
+    names.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changes_of_programs_that_run_the_tests_are_found() {
+        let image = Image {
+            env: [("PATH".to_owned(), "/opt/bin:/usr/bin".to_owned())].into(),
+            entrypoint: vec!["/entry.sh".to_owned()],
+            ..Image::default()
+        };
+        let python = "#!/usr/bin/env -S python3 -u\nimport x\n";
+        for (path, is_new, script, expect) in [
+            ("/usr/bin/bash", false, "", true),
+            ("/bin/busybox", false, "", true),
+            ("/opt/bin/sh", true, "", true),
+            ("/usr/bin/bash", true, "", false),
+            ("/opt/bin/bash", true, "#!/bin/bash\n", true),
+            ("/opt/bin/python3", true, python, true),
+            ("/usr/bin/env", false, python, true),
+            ("/usr/bin/python3", false, "#!/bin/sh\n", false),
+            ("/etc/ld.so.preload", true, "", true),
+            ("/entry.sh", false, "", true),
+            ("/root/bin/sh", true, "", false),
+            ("/usr/bin", false, "", false),
+            ("/etc/profile", false, "", false),
+        ] {
+            let change = FileChange {
+                path: path.to_owned(),
+                is_new,
+            };
+            let found = changed(&[change], &image, script.as_bytes());
+            assert_eq!(!found.is_empty(), expect, "{path} {script}");
+        }
+    }
+}

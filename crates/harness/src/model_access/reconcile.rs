@@ -1,0 +1,4 @@
+//! Compares the gateway's account of a trial with the agent's own, and adds calls that only the gateway saw.
+
+pub(super) mod failed_call;
+pub(super) mod unreported_calls;

@@ -1,0 +1,78 @@
+//! The gateway on its own, for agents that Proctor does not start: keys by name, one call log, and an
+//! account of each key at the end.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use camino::Utf8Path;
+use proctor_gateway::{GatewayError, Overview, Pages, VirtualKey};
+
+use crate::{
+    config::{GatewaySettings, Gateways, Recordings},
+    model_access::{GatewayRecord, Models, Place},
+};
+
+/// A running gateway and its keys.
+#[derive(Debug)]
+pub struct StandaloneGateway {
+    models: Models,
+    keys: Vec<(String, VirtualKey)>,
+}
+
+impl StandaloneGateway {
+    /// Start it, with a key for each name. Every call adds a line to `log`.
+    pub fn start(
+        gateways: &Gateways,
+        env: &BTreeMap<String, String>,
+        listen: SocketAddr,
+        log: Option<&Utf8Path>,
+    ) -> Result<StandaloneGateway, GatewayError> {
+        let place = Place {
+            listen,
+            pages: Pages::Shown,
+            certificate: None,
+        };
+        let models = Models::at(&gateways.common, env, place)?;
+        let mut keys = Vec::new();
+        for (name, settings) in &gateways.keys {
+            let mut spec = models.key_spec(settings, name);
+            spec.log = log.map(Into::into);
+            keys.push((name.clone(), models.gateway().mint(spec)?));
+        }
+        Ok(StandaloneGateway { models, keys })
+    }
+
+    /// The base URL for clients.
+    pub fn url(&self) -> String {
+        self.models.gateway().url()
+    }
+
+    /// The keys by name. Whoever has one may use it.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
+        let keys = self.keys.iter();
+        keys.map(|(name, key)| (name.as_str(), key.expose()))
+    }
+
+    /// What it is doing.
+    pub fn overview(&self) -> Overview {
+        self.models.gateway().overview()
+    }
+
+    /// End every call and say what went over each key.
+    pub async fn stop(self) -> Vec<(String, GatewayRecord)> {
+        let mut records = Vec::new();
+        for (name, key) in self.keys {
+            let record = self.models.revoke(&key).await;
+            records.push((name, record));
+        }
+        records
+    }
+}
+
+/// Whether anybody would answer: a script, recordings, or a provider that the environment names.
+pub fn has_answers(settings: &GatewaySettings, env: &BTreeMap<String, String>) -> bool {
+    let replays = settings
+        .recordings
+        .as_ref()
+        .is_some_and(Recordings::replays);
+    settings.script.is_some() || replays || !crate::model_access::providers(env).is_empty()
+}

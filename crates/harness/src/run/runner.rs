@@ -1,0 +1,326 @@
+//! Executes a plan: its trials in parallel, or as jobs of a cluster.
+
+use camino::Utf8Path;
+use fs_err as fs;
+use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of,
+    job::{Done, Job, StoppedAgents},
+    summary::in_order,
+};
+use crate::{
+    calibration::calibrate,
+    cluster::{Coordinator, Gathered, OnEnd},
+    config::{Execution, Executor},
+    control::Control,
+    fs::{dir, new_id, pointer},
+    host::Host,
+    litellm::LiteLlmAccount,
+    model_access,
+    plan::{Input, RunPlan, TrialPlan},
+    platform,
+    provider_limits::Providers,
+    record::{
+        self, PLAN_FILE, PlanFile, RunDir, SUMMARY_FILE, StoreError, TrialKey, lease::Holder,
+        run_event::RunEvent,
+    },
+    trial::TrialError,
+    workspace::Bases,
+};
+
+/// Event callback. The first argument is the trial's index in the plan, 0 for events of the run.
+pub type RunListener<'a> = dyn Fn(usize, &RunEvent<'_>) + Send + Sync + 'a;
+
+/// Keeps the results folder out of the repository that it lies in.
+const IGNORE_FILE: &str = ".gitignore";
+
+/// The suite's file as it was when the run was started.
+pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
+
+/// The link to the newest run.
+const LATEST: &str = "latest";
+
+/// Whether the workspaces of finished trials are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workspaces {
+    /// They stay in the folder of their trial.
+    Keep,
+    /// They are removed; the artifacts stay.
+    Delete,
+}
+
+/// A plan, and how to execute it.
+pub struct Runner<'a> {
+    /// The plan.
+    pub plan: &'a RunPlan,
+    /// The machine.
+    pub host: &'a Host,
+    /// The folder of runs.
+    pub results_dir: &'a Utf8Path,
+    /// Where and how trials execute.
+    pub execution: &'a Execution,
+    /// Whether workspaces are kept.
+    pub workspaces: Workspaces,
+    /// The number of trials at the same time.
+    pub parallel: usize,
+    /// The number of retries of a trial that an infrastructure failure ended.
+    pub retries: u32,
+    /// Pauses the run and cancels trials.
+    pub control: &'a Control,
+    /// Whether a cluster's jobs are cancelled with the run.
+    pub on_end: &'a OnEnd,
+}
+
+impl Runner<'_> {
+    /// Run all trials in a new folder.
+    pub async fn run(
+        &self,
+        listener: &RunListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, RunError> {
+        let run_dir = self.make_folder()?;
+        let plan = plan_file(self.plan, &run_dir.id);
+        record::write_json(&run_dir.path.join(PLAN_FILE), &plan)?;
+        if let Input::Suite { text, .. } = &self.plan.input {
+            let path = run_dir.path.join(SNAPSHOT_FILE);
+            fs::write(&path, text).map_err(|source| StoreError { path, source })?;
+        }
+        let earlier = record::run_folder(&self.results_dir.join(LATEST)).ok();
+        self.link_latest(&run_dir.path);
+        let ran = self.run_in(&run_dir, listener, cancel).await;
+        // Input that is not valid leaves nothing behind.
+        let was_refused = match &ran {
+            Ok(summary) => summary.failed_starts.len() == self.plan.trials.len(),
+            Err(RunError::Trial(error)) => error.is_usage(),
+            Err(_) => false,
+        };
+        if was_refused {
+            let _ = dir::remove(&run_dir.path);
+            if let Some(run) = earlier {
+                self.link_latest(&run);
+            }
+        }
+        ran
+    }
+
+    /// Run the trials that an earlier run did not finish.
+    pub async fn resume(
+        &self,
+        run: &Utf8Path,
+        listener: &RunListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, RunError> {
+        let kept = PlanFile::read(run)?;
+        if !kept.is_same(&plan_file(self.plan, "")) {
+            return Err(RunError::Changed {
+                run: run.to_owned(),
+            });
+        }
+        let mut run_dir = RunDir::open(run).map_err(|_| RunError::Running {
+            run: run.to_owned(),
+        })?;
+        if let Some(id) = kept.run_id {
+            // The folder may have been renamed since.
+            run_dir.id = id;
+        }
+        self.run_in(&run_dir, listener, cancel).await
+    }
+
+    /// Make the folder of the run: a test case may choose its place and name.
+    fn make_folder(&self) -> Result<RunDir, RunError> {
+        let Input::Cases = self.plan.input else {
+            self.ignore_results()?;
+            return Ok(RunDir::create_plain(&self.results_dir.join("runs"))?);
+        };
+        let chosen = self.plan.trials.first().map(|plan| &plan.task.run_folder);
+        let name = chosen.and_then(|chosen| chosen.name.as_deref());
+        let name = name.unwrap_or("run");
+        let made = match chosen.and_then(|chosen| chosen.parent.as_ref()) {
+            Some(parent) => RunDir::create(parent, name),
+            None => self
+                .ignore_results()
+                .and_then(|()| RunDir::create(self.results_dir, name)),
+        };
+        Ok(made.map_err(TrialError::Folder)?)
+    }
+
+    /// Tell git to ignore the folder of runs, if it is Proctor's own.
+    fn ignore_results(&self) -> Result<(), StoreError> {
+        let failed = |source| StoreError {
+            path: self.results_dir.to_owned(),
+            source,
+        };
+        fs::create_dir_all(self.results_dir).map_err(failed)?;
+        let file = self.results_dir.join(IGNORE_FILE);
+        if self.results_dir.file_name() == Some(record::PROJECT_DIR) && !file.exists() {
+            fs::write(&file, "*\n").map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    async fn run_in(
+        &self,
+        run_dir: &RunDir,
+        listener: &RunListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, RunError> {
+        let started = RunEvent::RunStarted {
+            run_dir: &run_dir.path,
+            trials: self.plan.trials.len(),
+        };
+        if let Executor::Slurm(settings) = &self.execution.executor {
+            let coordinator = Coordinator::open(self, run_dir, settings)?;
+            listener(0, &started);
+            let gathered = coordinator.run(listener, cancel).await?;
+            return self.sum_up(run_dir, gathered, None, cancel);
+        }
+        let spec = ResourceSpec {
+            execution: self.execution,
+            host: self.host,
+            folder: &run_dir.path,
+            cache: cache_of(self.results_dir),
+            bases: Bases::of_run(&run_dir.path),
+            cancel,
+        };
+        let resources = Resources::open(spec, |host| {
+            let plans = &self.plan.trials;
+            Ok(Gateways::open(self.execution, plans, &host.env)?)
+        });
+        let resources = resources.await?;
+        listener(0, &started);
+        let gathered = self.run_trials(run_dir, &resources, listener, cancel).await;
+        let closed = resources.close().await;
+        let gathered = Gathered {
+            lost_engines: closed.lost_engines,
+            ..gathered?
+        };
+        self.sum_up(run_dir, gathered, closed.litellm, cancel)
+    }
+
+    async fn run_trials(
+        &self,
+        run_dir: &RunDir,
+        resources: &Resources,
+        listener: &RunListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Gathered, RunError> {
+        let stopped = StoppedAgents::default();
+        let providers = Providers::new(self.execution.providers.clone());
+        let slots = Semaphore::new(self.parallel);
+        let holder = Holder::here(&self.host.name, None);
+        // Also cancelled when a record cannot be written: then no other can be written either.
+        let stop = cancel.child_token();
+        let trials = self.plan.trials.iter().enumerate().map(|(number, plan)| {
+            let job = Job {
+                runner: self,
+                run_dir,
+                resources,
+                stopped: &stopped,
+                providers: &providers,
+                slots: &slots,
+                holder: &holder,
+                cancel: self.control.token(number, &stop),
+                number,
+                plan,
+            };
+            job.run(listener)
+        });
+        // All wait at once, so that one whose provider rests does not keep others from running.
+        let running: FuturesUnordered<_> = trials.collect();
+        resources.watched(gather(running, &stop)).await
+    }
+
+    fn sum_up(
+        &self,
+        run_dir: &RunDir,
+        gathered: Gathered,
+        litellm: Option<LiteLlmAccount>,
+        cancel: &CancellationToken,
+    ) -> Result<RunSummary, RunError> {
+        let mut done = gathered.done;
+        in_order(&mut done);
+        let tasks = calibrate(&mut done);
+        let planned = self.plan.trials.len();
+        let is_cancelled =
+            cancel.is_cancelled() || self.control.has_cancelled() || gathered.was_cancelled;
+        let summary = RunSummary {
+            litellm,
+            detached: gathered.is_detached,
+            lost_engines: gathered.lost_engines,
+            failed_starts: gathered.failed_starts,
+            tasks,
+            ..RunSummary::of(&run_dir.path, planned, done, is_cancelled)
+        };
+        record::write_json(&run_dir.path.join(SUMMARY_FILE), &summary)?;
+        if let Some(log_dir) = &self.execution.log_dir {
+            let trials = self.plan.trials.iter();
+            let paths = trials.map(|plan| trial_key(self.plan, plan).path());
+            let trials = run_dir.path.join("trials");
+            model_access::copy_calls(&trials, &log_dir.join(&run_dir.id), paths)?;
+        }
+        Ok(summary)
+    }
+
+    /// Point `latest` to a run, relatively, so that the folder can be moved.
+    fn link_latest(&self, run: &Utf8Path) {
+        let Ok(results_dir) = platform::canonical(self.results_dir) else {
+            return;
+        };
+        let Ok(target) = run.strip_prefix(&results_dir) else {
+            return;
+        };
+        let latest = self.results_dir.join(LATEST);
+        let fresh = self.results_dir.join(format!(".latest-{}", new_id()));
+        // A run without the link is complete.
+        let _ = pointer::point(
+            latest.as_std_path(),
+            target.as_std_path(),
+            fresh.as_std_path(),
+        );
+    }
+}
+
+/// Wait for all trials, also when one of them ends the run.
+async fn gather(
+    mut running: impl Stream<Item = Result<Done, RunError>> + Unpin,
+    stop: &CancellationToken,
+) -> Result<Gathered, RunError> {
+    let mut gathered = Gathered::default();
+    let mut failure = None;
+    while let Some(trial) = running.next().await {
+        match trial {
+            Ok(Done::Ended(summary)) => gathered.done.push(*summary),
+            Ok(Done::Refused(failed)) => gathered.failed_starts.push(failed),
+            Ok(Done::NotRun) => {}
+            Err(error) => {
+                stop.cancel();
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    failure.map_or(Ok(gathered), Err)
+}
+
+/// The content of `plan.json`.
+fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
+    let trials = plan.trials.iter().map(|trial| trial_key(plan, trial));
+    PlanFile {
+        suite: plan.suite_file().map(ToString::to_string),
+        run_id: Some(run_id.to_owned()),
+        seed: plan.seed,
+        trials: trials.collect(),
+    }
+}
+
+/// The key of a planned trial.
+pub(crate) fn trial_key(run: &RunPlan, plan: &TrialPlan) -> TrialKey {
+    TrialKey {
+        agent: plan.name.clone(),
+        task: plan.task.name.clone(),
+        trial: plan.number,
+        is_whole_run: run.is_flat(),
+    }
+}

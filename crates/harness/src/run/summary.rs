@@ -1,0 +1,187 @@
+//! Summaries of runs and trials, as `summary.json` keeps them and `--json` prints them.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    calibration::TaskSummary,
+    litellm::LiteLlmAccount,
+    model_access::ReplayRecord,
+    outcome::Outcome,
+    plan::TrialPlan,
+    record::{self, Record, TrialStatus},
+    sandbox::LostEngine,
+    trial::TrialError,
+    usage::{Usage, Usd},
+};
+
+/// The summary of a run.
+#[derive(Debug, Serialize)]
+pub struct RunSummary {
+    /// The id of the run.
+    pub run_id: String,
+    /// Its folder.
+    pub run_dir: Utf8PathBuf,
+    /// The worst status of its trials.
+    pub status: TrialStatus,
+    /// How many trials were not started.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_run: usize,
+    /// The account of LiteLLM's own log, when it was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub litellm: Option<LiteLlmAccount>,
+    /// Whether jobs of a cluster keep running without this process.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
+    /// Engines whose trials were done by others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_engines: Vec<LostEngine>,
+    /// Trials that were not started because their input is not valid.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_starts: Vec<FailedStart>,
+    /// The calibration of tasks by trials of null agents and oracles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskSummary>,
+    /// Its trials.
+    pub trials: Vec<TrialSummary>,
+}
+
+impl RunSummary {
+    /// The summary of the run in a folder, of which these trials have ended.
+    pub(crate) fn of(
+        path: &Utf8Path,
+        planned: usize,
+        trials: Vec<TrialSummary>,
+        is_cancelled: bool,
+    ) -> RunSummary {
+        RunSummary {
+            run_id: path.file_name().unwrap_or_default().to_owned(),
+            run_dir: path.to_owned(),
+            status: overall(&trials, is_cancelled),
+            not_run: planned - trials.len(),
+            litellm: None,
+            detached: false,
+            lost_engines: Vec::new(),
+            failed_starts: Vec::new(),
+            tasks: Vec::new(),
+            trials,
+        }
+    }
+}
+
+/// A trial that was not started because its input is not valid.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FailedStart {
+    /// The agent.
+    pub agent: String,
+    /// The task.
+    pub task: String,
+    /// The number, from 1.
+    pub trial: u32,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl FailedStart {
+    pub(crate) fn of(plan: &TrialPlan, error: &TrialError) -> FailedStart {
+        FailedStart {
+            agent: plan.name.clone(),
+            task: plan.task.name.clone(),
+            trial: plan.number,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// The summary of a trial.
+#[derive(Debug, Serialize)]
+pub struct TrialSummary {
+    /// The agent.
+    pub agent: String,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub agent_type: String,
+    /// The task.
+    pub task: String,
+    /// The number, from 1.
+    pub trial: u32,
+    /// How the agent ended.
+    pub outcome: Outcome,
+    /// The verdict.
+    pub status: TrialStatus,
+    /// The score, from 0 to 1; null when the trial is excluded.
+    pub score: Option<f64>,
+    /// The score on a scale where doing nothing is 0 and the reference solution 1; absent when either is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalized_score: Option<f64>,
+    /// The number of starts of its agent, when it may be started more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<usize>,
+    /// The path of its record.
+    pub record: Utf8PathBuf,
+    /// Tokens; null when unknown.
+    pub usage: Option<Usage>,
+    /// The cost; null when unknown.
+    pub cost_usd: Option<Usd>,
+    /// The infrastructure failure that ended it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How calls were answered from a recording, if they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayRecord>,
+}
+
+pub(crate) fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
+    TrialSummary {
+        agent: record.agent.name.clone(),
+        agent_type: record.agent.kind.clone(),
+        task: record.task.name.clone(),
+        trial: record.trial,
+        outcome: record.outcome,
+        status: record.status,
+        score: record.score.as_ref().map(|score| score.value),
+        normalized_score: None,
+        iterations: (!record.iterations.is_empty()).then_some(record.iterations.len()),
+        record: folder.join("artifacts").join(record::RECORD_FILE),
+        usage: record.usage.clone(),
+        cost_usd: record.usage.as_ref().and_then(|usage| usage.total.cost_usd),
+        error: record
+            .errors
+            .first()
+            .filter(|_| record.outcome.is_infrastructure())
+            .map(|error| error.message.clone()),
+        replay: record
+            .gateway
+            .as_ref()
+            .and_then(|gateway| gateway.replay.clone()),
+    }
+}
+
+/// Sort trials by agent, task and number.
+pub(super) fn in_order(trials: &mut [TrialSummary]) {
+    let key = |trial: &TrialSummary| (trial.agent.clone(), trial.task.clone(), trial.trial);
+    trials.sort_by_cached_key(key);
+}
+
+/// The overall status: the worst of the trials.
+fn overall(trials: &[TrialSummary], is_cancelled: bool) -> TrialStatus {
+    let any = |status| trials.iter().any(|trial| trial.status == status);
+    if is_cancelled || any(TrialStatus::Interrupted) {
+        TrialStatus::Interrupted
+    } else if any(TrialStatus::Failed) {
+        TrialStatus::Failed
+    } else if any(TrialStatus::Error) {
+        TrialStatus::Error
+    } else {
+        TrialStatus::Passed
+    }
+}

@@ -1,0 +1,194 @@
+//! Trajectories by the rules of their format.
+
+use super::*;
+use crate::{
+    outcome::{Ending, Outcome},
+    session::Conclusion,
+    transcript::{Contender, Times},
+    usage::{Figures, UsageSource},
+};
+
+fn message(role: Role, content: &str) -> SessionEvent<'_> {
+    SessionEvent::Message {
+        role,
+        kind: MessageKind::Text,
+        content: Text::Plain(content),
+        timestamp: None,
+        parent: None,
+    }
+}
+
+fn call<'a>(id: Option<&'a str>, arguments: &'a str, parent: Option<&'a str>) -> SessionEvent<'a> {
+    SessionEvent::ToolCall {
+        id,
+        name: "Bash",
+        arguments: Text::Json(arguments),
+        parent,
+    }
+}
+
+fn result<'a>(id: &'a str, content: &'a str) -> SessionEvent<'a> {
+    SessionEvent::ToolResult {
+        id,
+        content: Some(Text::Plain(content)),
+        is_error: false,
+    }
+}
+
+fn account() -> Account {
+    let mut conclusion = Conclusion::of(Outcome::Completed, Vec::new());
+    conclusion.usage = Some(Usage {
+        total: Figures {
+            input_tokens: Some(10),
+            output_tokens: Some(5),
+            cache_read_tokens: Some(100),
+            cache_creation_tokens: Some(1000),
+            ..Figures::default()
+        },
+        source: UsageSource::ResultEvent,
+        lower_bound: false,
+        per_model: std::collections::BTreeMap::new(),
+    });
+    let contender = Contender {
+        name: "claude-code",
+        ..Contender::default()
+    };
+    Account::new(conclusion, contender, &Ending::default(), Times::default())
+}
+
+fn trajectory(known: Known, events: &[SessionEvent<'_>]) -> Value {
+    let mut writer = AtifWriter::new(Vec::new(), known);
+    for event in events {
+        writer.event(*event);
+    }
+    let bytes = writer.finish(&account()).unwrap();
+    let trajectory: Value = serde_json::from_slice(&bytes).unwrap();
+    check(&trajectory);
+    trajectory
+}
+
+/// The rules of the format that a reader would refuse to see broken.
+fn check(trajectory: &Value) {
+    let steps = trajectory["steps"].as_array().unwrap();
+    assert!(!steps.is_empty());
+    for (index, step) in steps.iter().enumerate() {
+        assert_eq!(step["step_id"], index as u64 + 1);
+        assert!(step["message"].is_string());
+        let calls = step["tool_calls"].as_array().cloned().unwrap_or_default();
+        let results = step["observation"]["results"].as_array();
+        assert!(
+            step["source"] == "agent" || (calls.is_empty() && step["reasoning_content"].is_null())
+        );
+        assert!(calls.iter().all(|call| call["arguments"].is_object()));
+        for result in results.into_iter().flatten() {
+            let source = &result["source_call_id"];
+            assert!(source.is_null() || calls.iter().any(|call| call["tool_call_id"] == *source));
+        }
+    }
+}
+
+#[test]
+fn a_turn_is_a_step_with_its_calls_and_their_answers() {
+    let known = Known {
+        prompt: Some("Do it.".to_owned()),
+        system: Some("You are an agent.".to_owned()),
+        tools: vec![json!({"type": "function", "function": {"name": "Bash"}})],
+    };
+    let trajectory = trajectory(
+        known,
+        &[
+            message(Role::User, "Do it."),
+            message(Role::Assistant, "I look."),
+            call(Some("a"), r#"{"command":"ls"}"#, None),
+            call(Some("b"), r#"{"command":"pwd"}"#, None),
+            result("b", "/"),
+            result("a", "x.rs"),
+            message(Role::Assistant, "Done."),
+        ],
+    );
+    let sources: Vec<_> = trajectory["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["source"].clone())
+        .collect();
+    assert_eq!(sources, ["system", "user", "agent", "agent"]);
+    assert_eq!(
+        trajectory["steps"][2],
+        json!({"step_id": 3, "source": "agent", "message": "I look.", "tool_calls": [
+            {"tool_call_id": "a", "function_name": "Bash", "arguments": {"command": "ls"}},
+            {"tool_call_id": "b", "function_name": "Bash", "arguments": {"command": "pwd"}},
+        ], "observation": {"results": [
+            {"source_call_id": "a", "content": "x.rs"},
+            {"source_call_id": "b", "content": "/"},
+        ]}})
+    );
+    assert_eq!(
+        trajectory["agent"]["tool_definitions"][0]["type"],
+        "function"
+    );
+    assert_eq!(
+        trajectory["final_metrics"],
+        json!({"total_steps": 4, "total_prompt_tokens": 1110, "total_completion_tokens": 5,
+            "total_cached_tokens": 100, "extra": {"source": "result_event"}})
+    );
+}
+
+#[test]
+fn a_sub_agents_turns_stand_beside_that_of_its_caller() {
+    let trajectory = trajectory(
+        Known::default(),
+        &[
+            call(Some("task"), "{}", None),
+            call(Some("inner"), "[1]", Some("task")),
+            result("inner", "one"),
+            result("task", "all"),
+        ],
+    );
+    assert_eq!(
+        trajectory["steps"][0]["observation"]["results"][0]["content"],
+        "all"
+    );
+    assert_eq!(
+        trajectory["steps"][1]["extra"]["parent_tool_call_id"],
+        "task"
+    );
+    assert_eq!(
+        trajectory["steps"][1]["tool_calls"][0]["arguments"],
+        json!({"input": [1]})
+    );
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_kept_and_says_so() {
+    let trajectory = trajectory(Known::default(), &[result("gone", "late")]);
+    let kept = &trajectory["steps"][0]["observation"]["results"][0];
+    assert_eq!(
+        *kept,
+        json!({"content": "late", "extra": {"late_answer_to": "gone"}})
+    );
+}
+
+#[test]
+fn a_session_that_told_nothing_is_still_a_trajectory() {
+    let trajectory = trajectory(Known::default(), &[]);
+    assert_eq!(trajectory["steps"][0]["source"], "system");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_session_gives_a_trajectory_by_the_rules(kinds in proptest::collection::vec((0..5_u8, 0..4_u8), 0..60)) {
+        let ids = ["a", "b", "c", "d"];
+        let events: Vec<_> = kinds.iter().map(|(kind, which)| {
+            let id = ids[usize::from(*which)];
+            match kind {
+                0 => message(Role::Assistant, id),
+                1 => message(Role::User, id),
+                2 => call(Some(id), "{}", None),
+                3 => call(Some(id), "{}", Some("a")),
+                _ => result(id, "answer"),
+            }
+        }).collect();
+        trajectory(Known::default(), &events);
+    }
+}

@@ -1,0 +1,542 @@
+//! Writes the log while the session runs. Memory stays flat however long the session gets:
+//! messages go to a spool, tool calls (most of a long session) to the output itself; calls
+//! that wait for their results are held, within bounds.
+
+use std::{
+    collections::VecDeque,
+    io::{self, BufWriter, Seek, Write},
+};
+
+use tempfile::{SpooledData, SpooledTempFile};
+
+use super::{Account, UNKNOWN, escape::write_string, text::write_text};
+use crate::session::{MessageKind, SessionEvent, Text};
+
+/// Messages and tool calls stay in memory up to this size each; most sessions need no more,
+/// and get a document that opens with who ran and how it went.
+const MAX_IN_MEMORY: usize = 1 << 20;
+const BUFFER: usize = 64 << 10;
+/// Buffers kept for calls to come. A sub-agent's calls wait behind the one that started it,
+/// dozens at a time.
+const MAX_SPARE_BYTES: usize = 512 << 10;
+const START: &[u8] = b"{\"version\":\"1.0.0\",";
+const MAX_HELD_BYTES: usize = 4 << 20;
+const MAX_HELD_CALLS: usize = 1024;
+
+/// Writes one log from the events of one session.
+pub struct LogWriter<W: Write> {
+    messages: Spool,
+    tool_calls: Calls<W>,
+    held: VecDeque<HeldCall>,
+    held_bytes: usize,
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+    unmatched_results: u64,
+    failure: Option<io::Error>,
+}
+
+/// A call that waits for its result, or for an earlier call's.
+struct HeldCall {
+    id: u64,
+    is_answered: bool,
+    json: Vec<u8>,
+}
+
+impl<W: Write> LogWriter<W> {
+    /// A writer of one document.
+    pub fn new(out: W) -> LogWriter<W> {
+        LogWriter {
+            messages: Spool::new(),
+            tool_calls: Calls {
+                out: BufWriter::with_capacity(BUFFER, out),
+                in_memory: Some(Vec::new()),
+                is_empty: true,
+            },
+            held: VecDeque::new(),
+            held_bytes: 0,
+            spare: Vec::new(),
+            spare_bytes: 0,
+            unmatched_results: 0,
+            failure: None,
+        }
+    }
+
+    /// Take in what a session understood. A failure to write is told by `finish`.
+    pub fn event(&mut self, event: SessionEvent<'_>) {
+        if self.failure.is_none()
+            && let Err(error) = self.write(event)
+        {
+            self.failure = Some(error);
+        }
+    }
+
+    /// Complete the document and give back what it was written to.
+    pub fn finish(mut self, account: &Account) -> io::Result<W> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        while self.release_oldest()? {}
+        let mut account = account.clone();
+        account.counts.unmatched_results += self.unmatched_results;
+
+        let Calls {
+            mut out, in_memory, ..
+        } = self.tool_calls;
+        let is_short = in_memory.is_some();
+        out.write_all(if is_short { START } else { b"]," })?;
+        write_head(&mut out, &account)?;
+        out.write_all(b",\n\"messages\":[")?;
+        self.messages.copy_to(&mut out)?;
+        if let Some(calls) = in_memory {
+            out.write_all(b"],\n\"tool_calls\":[")?;
+            out.write_all(&calls)?;
+        }
+        out.write_all(b"]")?;
+        write_tail(&mut out, &account)?;
+        out.flush()?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)
+    }
+
+    fn write(&mut self, event: SessionEvent<'_>) -> io::Result<()> {
+        match event {
+            SessionEvent::Message { .. } => self.message(event),
+            SessionEvent::ToolCall { .. } => self.tool_call(event),
+            SessionEvent::ToolResult {
+                id,
+                content,
+                is_error,
+            } => self.tool_result(id, content, is_error),
+            SessionEvent::Started { .. }
+            | SessionEvent::Progress { .. }
+            | SessionEvent::Note(_) => Ok(()),
+        }
+    }
+
+    fn message(&mut self, event: SessionEvent<'_>) -> io::Result<()> {
+        let SessionEvent::Message {
+            role,
+            kind,
+            content,
+            timestamp,
+            parent,
+        } = event
+        else {
+            return Ok(());
+        };
+        let out = self.messages.next_item()?;
+        out.write_all(b"{\"role\":")?;
+        serde_json::to_writer(&mut *out, &role)?;
+        out.write_all(b",\"content\":")?;
+        write_text(out, content)?;
+        if kind != MessageKind::Text {
+            out.write_all(b",\"kind\":")?;
+            serde_json::to_writer(&mut *out, &kind)?;
+        }
+        write_optional(out, b",\"timestamp\":", timestamp)?;
+        write_optional(out, b",\"parent\":", parent)?;
+        out.write_all(b"}")
+    }
+
+    fn tool_call(&mut self, event: SessionEvent<'_>) -> io::Result<()> {
+        let SessionEvent::ToolCall {
+            id,
+            name,
+            arguments,
+            parent,
+        } = event
+        else {
+            return Ok(());
+        };
+        let mut json = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= json.capacity();
+        write_call(&mut json, name, arguments, id)?;
+        write_optional(&mut json, b",\"parent\":", parent)?;
+        self.held_bytes += json.len();
+        self.held.push_back(HeldCall {
+            id: fingerprint(id.unwrap_or_default()),
+            // A call without an id can have no result.
+            is_answered: id.is_none(),
+            json,
+        });
+        self.release()
+    }
+
+    fn tool_result(
+        &mut self,
+        id: &str,
+        content: Option<Text<'_>>,
+        is_error: bool,
+    ) -> io::Result<()> {
+        let key = fingerprint(id);
+        let waiting = |call: &HeldCall| call.id == key && !call.is_answered;
+        match self.held.iter().position(waiting) {
+            None => {
+                self.unmatched_results += 1;
+                let out = self.tool_calls.next_item()?;
+                write_call(out, UNKNOWN, Text::Plain(""), Some(id))?;
+                write_answer(out, content, is_error)?;
+                out.write_all(b"}")?;
+                self.tool_calls.item_done()
+            }
+            Some(0) => {
+                // The usual case: the answer, which may be large, is not copied in between.
+                let call = self.held.pop_front().expect("its position is 0");
+                let out = self.tool_calls.next_item()?;
+                out.write_all(&call.json)?;
+                write_answer(out, content, is_error)?;
+                out.write_all(b"}")?;
+                self.tool_calls.item_done()?;
+                self.forget(call);
+                self.release()
+            }
+            Some(index) => {
+                let call = &mut self.held[index];
+                let before = call.json.len();
+                write_answer(&mut call.json, content, is_error)?;
+                call.is_answered = true;
+                self.held_bytes += call.json.len() - before;
+                self.release()
+            }
+        }
+    }
+
+    /// Let go of answered calls in the order of the calls; when too much is held, first of
+    /// those behind an unanswered one, then of the oldest.
+    fn release(&mut self) -> io::Result<()> {
+        while self.held.front().is_some_and(|call| call.is_answered) {
+            self.release_oldest()?;
+        }
+        if !self.holds_too_much() {
+            return Ok(());
+        }
+        for call in std::mem::take(&mut self.held) {
+            if call.is_answered {
+                self.put(call)?;
+            } else {
+                self.held.push_back(call);
+            }
+        }
+        while self.holds_too_much() {
+            self.release_oldest()?;
+        }
+        Ok(())
+    }
+
+    fn holds_too_much(&self) -> bool {
+        let is_large = self.held_bytes > MAX_HELD_BYTES && self.held.len() > 1;
+        is_large || self.held.len() > MAX_HELD_CALLS
+    }
+
+    fn release_oldest(&mut self) -> io::Result<bool> {
+        let Some(call) = self.held.pop_front() else {
+            return Ok(false);
+        };
+        self.put(call)?;
+        Ok(true)
+    }
+
+    fn put(&mut self, call: HeldCall) -> io::Result<()> {
+        let out = self.tool_calls.next_item()?;
+        out.write_all(&call.json)?;
+        out.write_all(b"}")?;
+        self.tool_calls.item_done()?;
+        self.forget(call);
+        Ok(())
+    }
+
+    /// A call is written; its buffer may serve again.
+    fn forget(&mut self, call: HeldCall) {
+        let mut buffer = call.json;
+        self.held_bytes -= buffer.len();
+        if self.spare_bytes + buffer.capacity() <= MAX_SPARE_BYTES {
+            self.spare_bytes += buffer.capacity();
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}
+
+fn write_head(out: &mut impl Write, account: &Account) -> io::Result<()> {
+    out.write_all(b"\n\"agent_info\":")?;
+    serde_json::to_writer(&mut *out, &account.agent_info)?;
+    out.write_all(b",\n\"model_info\":")?;
+    serde_json::to_writer(&mut *out, &account.model_info)?;
+    out.write_all(b",\n\"execution\":")?;
+    Ok(serde_json::to_writer(out, &account.execution)?)
+}
+
+fn write_tail(out: &mut impl Write, account: &Account) -> io::Result<()> {
+    if let Some(usage) = &account.usage {
+        out.write_all(b",\n\"usage\":")?;
+        serde_json::to_writer(&mut *out, usage)?;
+    }
+    out.write_all(b",\n\"errors\":")?;
+    serde_json::to_writer(&mut *out, &account.errors)?;
+    out.write_all(b",\n\"environment\":")?;
+    serde_json::to_writer(&mut *out, &account.environment)?;
+    out.write_all(b",\n\"counts\":")?;
+    serde_json::to_writer(&mut *out, &account.counts)?;
+    out.write_all(b"}\n")
+}
+
+fn write_call(
+    out: &mut dyn Write,
+    name: &str,
+    arguments: Text<'_>,
+    id: Option<&str>,
+) -> io::Result<()> {
+    out.write_all(b"{\"name\":")?;
+    write_string(out, name)?;
+    out.write_all(b",\"arguments\":")?;
+    write_text(out, arguments)?;
+    write_optional(out, b",\"id\":", id)
+}
+
+fn write_answer(out: &mut dyn Write, content: Option<Text<'_>>, is_error: bool) -> io::Result<()> {
+    if let Some(content) = content {
+        out.write_all(b",\"result\":")?;
+        write_text(out, content)?;
+    }
+    out.write_all(if is_error {
+        b",\"is_error\":true"
+    } else {
+        b",\"is_error\":false"
+    })
+}
+
+fn write_optional(out: &mut dyn Write, name: &[u8], value: Option<&str>) -> io::Result<()> {
+    let Some(value) = value else { return Ok(()) };
+    out.write_all(name)?;
+    write_string(out, value)
+}
+
+/// Enough to tell the few calls that wait from each other.
+fn fingerprint(id: &str) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = id.as_bytes().as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]);
+    words.fold(id.len() as u64, |hash, word| {
+        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
+        mixed ^ (mixed >> 32)
+    })
+}
+
+/// The tool calls: in memory at first, then on their way to the output.
+struct Calls<W: Write> {
+    out: BufWriter<W>,
+    in_memory: Option<Vec<u8>>,
+    is_empty: bool,
+}
+
+impl<W: Write> Calls<W> {
+    fn next_item(&mut self) -> io::Result<&mut dyn Write> {
+        let out: &mut dyn Write = match &mut self.in_memory {
+            Some(calls) => calls,
+            None => &mut self.out,
+        };
+        out.write_all(separator(&mut self.is_empty))?;
+        Ok(out)
+    }
+
+    fn item_done(&mut self) -> io::Result<()> {
+        if let Some(calls) = self.in_memory.take_if(|calls| calls.len() > MAX_IN_MEMORY) {
+            self.out.write_all(START)?;
+            self.out.write_all(b"\n\"tool_calls\":[")?;
+            self.out.write_all(&calls)?;
+        }
+        Ok(())
+    }
+}
+
+/// The messages, on their way to the document.
+struct Spool {
+    out: BufWriter<SpooledTempFile>,
+    is_empty: bool,
+}
+
+impl Spool {
+    fn new() -> Spool {
+        let file = SpooledTempFile::new(MAX_IN_MEMORY);
+        Spool {
+            out: BufWriter::with_capacity(BUFFER, file),
+            is_empty: true,
+        }
+    }
+
+    fn next_item(&mut self) -> io::Result<&mut BufWriter<SpooledTempFile>> {
+        self.out.write_all(separator(&mut self.is_empty))?;
+        Ok(&mut self.out)
+    }
+
+    fn copy_to(self, out: &mut impl Write) -> io::Result<()> {
+        let spooled = self.out.into_inner();
+        let mut spooled = spooled.map_err(io::IntoInnerError::into_error)?;
+        spooled.rewind()?;
+        match spooled.into_inner() {
+            SpooledData::InMemory(bytes) => out.write_all(bytes.get_ref()),
+            SpooledData::OnDisk(mut file) => io::copy(&mut file, out).map(drop),
+        }
+    }
+}
+
+fn separator(is_empty: &mut bool) -> &'static [u8] {
+    if std::mem::replace(is_empty, false) {
+        b"\n"
+    } else {
+        b",\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        outcome::{Ending, Outcome},
+        session::{AgentTimes, Conclusion, Counts, Role},
+        transcript::{Contender, Document, Times},
+    };
+
+    fn account() -> Account {
+        let conclusion = Conclusion {
+            outcome: Outcome::Completed,
+            version: None,
+            model: None,
+            session_id: None,
+            turns: None,
+            usage: None,
+            final_text: None,
+            errors: Vec::new(),
+            counts: Counts::default(),
+            times: AgentTimes::default(),
+        };
+        let contender = Contender {
+            name: "a",
+            parameters: BTreeMap::new(),
+            ..Contender::default()
+        };
+        Account::new(conclusion, contender, &Ending::default(), Times::default())
+    }
+
+    fn call(writer: &mut LogWriter<Vec<u8>>, id: &str, arguments: &str) {
+        writer.event(SessionEvent::ToolCall {
+            id: Some(id),
+            name: "T",
+            arguments: Text::Plain(arguments),
+            parent: None,
+        });
+    }
+
+    fn answer(writer: &mut LogWriter<Vec<u8>>, id: &str, content: &str) {
+        writer.event(SessionEvent::ToolResult {
+            id,
+            content: Some(Text::Plain(content)),
+            is_error: false,
+        });
+    }
+
+    fn finish(writer: LogWriter<Vec<u8>>) -> Document {
+        let json = writer.finish(&account()).unwrap();
+        serde_json::from_slice(&json).unwrap()
+    }
+
+    #[test]
+    fn calls_stay_in_the_order_of_the_calls_when_answers_do_not() {
+        let mut writer = LogWriter::new(Vec::new());
+        for id in ["1", "2", "3"] {
+            call(&mut writer, id, id);
+        }
+        for id in ["3", "2", "1"] {
+            answer(&mut writer, id, id);
+        }
+        let log = finish(writer);
+        let calls: Vec<_> = log
+            .tool_calls
+            .iter()
+            .map(|call| (call.arguments.as_str(), call.result.as_deref()))
+            .collect();
+        assert_eq!(
+            calls,
+            [("1", Some("1")), ("2", Some("2")), ("3", Some("3"))]
+        );
+    }
+
+    #[test]
+    fn a_long_log_is_the_same_document_and_is_not_held_in_memory() {
+        let mut writer = LogWriter::new(Vec::new());
+        let text = "x".repeat(10_000);
+        for number in 0..1000 {
+            let id = number.to_string();
+            writer.event(SessionEvent::Message {
+                role: Role::Assistant,
+                kind: MessageKind::Text,
+                content: Text::Plain(&text),
+                timestamp: None,
+                parent: None,
+            });
+            call(&mut writer, &id, "");
+            answer(&mut writer, &id, &text);
+        }
+        assert!(writer.tool_calls.in_memory.is_none());
+        assert_eq!(writer.held_bytes, 0);
+        let log = finish(writer);
+        assert_eq!((log.messages.len(), log.tool_calls.len()), (1000, 1000));
+        assert_eq!(log.tool_calls[999].result.as_deref(), Some(text.as_str()));
+        assert_eq!(log.account.agent_info.name, "a");
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_nothing_is_lost() {
+        let mut writer = LogWriter::new(Vec::new());
+        let large = "x".repeat(MAX_HELD_BYTES / 4);
+        for number in 0..20 {
+            call(&mut writer, &number.to_string(), &large);
+            assert!(writer.held_bytes <= MAX_HELD_BYTES + large.len());
+        }
+        answer(&mut writer, "19", "in time");
+        answer(&mut writer, "0", "too late");
+        let log = finish(writer);
+        assert_eq!(log.tool_calls.len(), 21);
+        let late = log.tool_calls.iter().find(|call| call.name == UNKNOWN);
+        assert_eq!(late.unwrap().result.as_deref(), Some("too late"));
+        assert_eq!(log.account.counts.unmatched_results, 1);
+        let last = log.tool_calls.last().unwrap();
+        assert_eq!(last.result.as_deref(), Some("in time"));
+    }
+
+    #[test]
+    fn ids_that_differ_in_one_place_or_in_length_are_told_apart() {
+        let long = "toolu_01234567890123456789";
+        let mut seen: Vec<_> = (0..=long.len())
+            .map(|end| fingerprint(&long[..end]))
+            .collect();
+        for place in 0..long.len() {
+            let mut id = long.to_owned();
+            id.replace_range(place..=place, "x");
+            seen.push(fingerprint(&id));
+        }
+        seen.push(fingerprint("\0"));
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
+    }
+
+    #[test]
+    fn a_failure_to_write_is_told_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = LogWriter::new(Full).finish(&account()).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,11 @@
+//! One content block of a reply, with intents resolved to tool calls.
+
+use crate::script::ToolUse;
+
+/// A text, a thought or a tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Content {
+    Text(String),
+    Thinking(String),
+    Call(ToolUse),
+}
