@@ -22,7 +22,7 @@ $ProgressPreference = 'SilentlyContinue'
 $default_url=""
 
 function Stop-Install([string]$What, [string]$ToDo) {
-    throw "install.ps1: $What`n  to do: $ToDo"
+    throw "install.ps1: $What`n  fix: $ToDo"
 }
 
 function Get-Source {
@@ -50,7 +50,7 @@ function Select-Archive([string]$Sums) {
     # Where both were built, Microsoft's tool chain is the one that Rust supports first.
     $msvc = @($found | Where-Object { $_ -match '-msvc\.zip$' })
     if ($msvc.Count -gt 0) { $found = $msvc }
-    if ($found.Count -eq 0) { Stop-Install 'there is no archive for Windows' 'look at SHA256SUMS' }
+    if ($found.Count -eq 0) { Stop-Install 'no archive for Windows found' 'look at SHA256SUMS' }
     if ($found.Count -gt 1) { Stop-Install 'there are several versions' 'choose one with -Version X.Y.Z' }
     $sum, $name = $found[0] -split '  ', 2
     return @{ Sum = $sum; Name = $name }

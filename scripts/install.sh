@@ -22,7 +22,7 @@ completions=yes
 
 say() { printf '%s\n' "$1"; }
 fail() {
-  printf 'install.sh: %s\n  to do: %s\n' "$1" "$2" >&2
+  printf 'install.sh: %s\n  fix: %s\n' "$1" "$2" >&2
   exit 1
 }
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -41,7 +41,7 @@ read_arguments() {
       say "sh install.sh [--from FOLDER|URL] [--prefix DIR] [--bin-dir DIR] [--version X.Y.Z] [--no-completions]"
       exit 0
       ;;
-    *) fail "there is no option $1" "sh install.sh --help" ;;
+    *) fail "unknown option $1" "sh install.sh --help" ;;
     esac
   done
   if [ -z "$prefix" ]; then
@@ -58,7 +58,7 @@ find_target() {
   case "$(uname -m)" in
   x86_64 | amd64) arch=x86_64 ;;
   aarch64 | arm64) arch=aarch64 ;;
-  *) fail "there is no archive for $(uname -m)" "build it: cargo install --path crates/cli" ;;
+  *) fail "no archive for $(uname -m)" "build it: cargo install --path crates/cli" ;;
   esac
   case "$(uname -s)" in
   Linux) target="$arch-unknown-linux-gnu" ;; # static: any C library will do, and none
@@ -67,7 +67,7 @@ find_target() {
     [ "$(sysctl -n hw.optional.arm64 2>/dev/null || true)" != 1 ] || arch=aarch64
     target="$arch-apple-darwin"
     ;;
-  *) fail "there is no archive for $(uname -s)" "on Windows, use install.ps1" ;;
+  *) fail "no archive for $(uname -s)" "on Windows, use install.ps1" ;;
   esac
 }
 
@@ -105,7 +105,7 @@ sum_of() {
   elif has openssl; then
     openssl dgst -sha256 -r "$1"
   else
-    fail "there is no sha256sum, shasum or openssl" "install one: what cannot be verified is not installed"
+    fail "sha256sum, shasum and openssl are missing" "install one of them to verify the download"
   fi | sed 's/[^0-9a-f].*//'
 }
 
@@ -144,7 +144,7 @@ tell() {
   say "installed: $("$bin_dir/proctor" --version) in $bin_dir"
   case ":$PATH:" in
   *":$bin_dir:"*) ;;
-  *) say "to do: put it on the path: export PATH=\"$bin_dir:\$PATH\"" ;;
+  *) say "add it to PATH: export PATH=\"$bin_dir:\$PATH\"" ;;
   esac
   if [ "$completions" = yes ] && [ "$prefix" != /usr/local ]; then
     say "zsh finds completions after: fpath=($prefix/share/zsh/site-functions \$fpath); bash and fish by themselves, in ~/.local"

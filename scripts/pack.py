@@ -38,7 +38,7 @@ NO_URL = 'default_url=""'
 
 
 def fail(what, to_do):
-    sys.exit(f"scripts/pack.py: {what}\n  to do: {to_do}")
+    sys.exit(f"scripts/pack.py: {what}\n  fix: {to_do}")
 
 
 def version():
@@ -53,7 +53,7 @@ def epoch():
         ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True
     )
     if last.returncode != 0:
-        fail("there is no commit to take the time from", "set SOURCE_DATE_EPOCH")
+        fail("no commit found to take the time from", "set SOURCE_DATE_EPOCH")
     return int(last.stdout)
 
 
@@ -148,7 +148,7 @@ def sums(args):
     """Puts the installers beside the archives, and writes the checksums of all."""
     url = os.environ.get("PROCTOR_DIST_URL", "")
     if re.search(r"[\s\"'`$\\]", url):
-        fail(f"PROCTOR_DIST_URL is no URL: {url}", "give it as https://…")
+        fail(f"PROCTOR_DIST_URL is not a valid URL: {url}", "give it as https://…")
     for name in INSTALLERS:
         text = (ROOT / "scripts" / name).read_text(encoding="utf-8")
         assert text.count(NO_URL) == 1, f"{name} has no line {NO_URL}"

@@ -35,7 +35,7 @@ class SplitMix:
 
 
 def benchmark(seed, tasks, most_trials, passes):
-    """Made-up trials: (task, value), with an uneven number of trials for each task."""
+    """Generated trials: (task, value), with an uneven number of trials for each task."""
     rng = np.random.default_rng(seed)
     trials = []
     for task in range(tasks):
