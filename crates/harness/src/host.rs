@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use camino::Utf8PathBuf;
 use proctor_process::Supervisor;
 
-use crate::{platform, secrets::Secrets};
+use crate::{
+    platform::{self, Shell},
+    secrets::Secrets,
+};
 
 /// The machine and the user, as seen at the start.
 #[derive(Clone, Debug)]
@@ -124,6 +127,20 @@ impl Host {
     /// Find a program on the host's PATH.
     pub fn find_program(&self, name: &str) -> Option<Utf8PathBuf> {
         platform::find_program(&self.env, &self.cwd, name)
+    }
+
+    /// The path of `sh`, if this machine has one.
+    pub(crate) fn sh(&self) -> Option<Utf8PathBuf> {
+        platform::find_sh(|name| self.find_program(name))
+    }
+
+    /// The shell that runs commands written as text: `cmd.exe` only on a Windows without `sh`.
+    pub(crate) fn shell(&self) -> Shell {
+        if cfg!(windows) && self.sh().is_none() {
+            Shell::Cmd
+        } else {
+            Shell::Sh
+        }
     }
 }
 

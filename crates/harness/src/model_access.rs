@@ -18,12 +18,12 @@ use proctor_process::Relay;
 use tokio_util::sync::CancellationToken;
 
 use self::account::replayed;
-pub use self::account::{GatewayRecord, ReplayRecord};
+pub use self::account::{KeyAccount, compare};
 pub(crate) use self::nodes::{CoordinatorGateway, is_provider_key, stand_in_for_keys};
 use crate::{
     agent::Endpoint,
-    config::{Execution, GatewayPlace, GatewaySettings, RecordingMode, Recordings},
-    record::StoreError,
+    config::{Execution, GatewaySettings, RecordingMode, Recordings},
+    record::{GatewayPlace, StoreError},
 };
 
 /// The port in containers from which the gateway is reached.
@@ -341,22 +341,22 @@ impl Models {
     }
 
     /// End a trial's way to the models, and say what went over it.
-    pub async fn close(&self, models: TrialModels) -> GatewayRecord {
+    pub async fn close(&self, models: TrialModels) -> KeyAccount {
         self.revoke(&models.key).await
     }
 
     /// End a key, and say what went over it.
-    pub(crate) async fn revoke(&self, key: &VirtualKey) -> GatewayRecord {
+    pub(crate) async fn revoke(&self, key: &VirtualKey) -> KeyAccount {
         let ledger = self.gateway.revoke(key).await.unwrap_or_default();
-        let mut record = GatewayRecord::of(&ledger);
+        let mut account = KeyAccount::of(&ledger);
         let replays = self
             .settings
             .recordings
             .as_ref()
             .is_some_and(Recordings::replays);
-        record.place = self.known_as;
-        record.replay = ledger.recording.as_ref().filter(|_| replays).map(replayed);
-        record
+        account.record.place = self.known_as;
+        account.record.replay = ledger.recording.as_ref().filter(|_| replays).map(replayed);
+        account
     }
 }
 

@@ -3,8 +3,6 @@
 
 use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
-use crate::model_access::is_provider_key;
-
 /// Shorter values are not secrets, and replacing them would garble other texts.
 const SHORTEST: usize = 8;
 /// A variable with one of these words in its name holds a secret.
@@ -29,10 +27,10 @@ impl Secrets {
         Secrets::sorted(named.collect())
     }
 
-    /// Only the keys of providers.
+    /// Only the secrets whose variables have such a name.
     #[must_use]
-    pub(crate) fn of_providers(mut self) -> Secrets {
-        self.named.retain(|(name, _)| is_provider_key(name));
+    pub(crate) fn named(mut self, is_meant: impl Fn(&str) -> bool) -> Secrets {
+        self.named.retain(|(name, _)| is_meant(name));
         self
     }
 
@@ -100,7 +98,7 @@ impl Secrets {
 
 fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    is_provider_key(&name) || TELLING.iter().any(|word| name.contains(word))
+    TELLING.iter().any(|word| name.contains(word))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{
-        ConfigError, Execution, Executor, GatewayOverrides, GatewayPlace, ResolvedSuite,
+        ConfigError, Execution, Executor, GatewayOverrides, ResolvedSuite,
         SandboxKind, Settings, load_kept_suite, network_named,
     },
     fs::hex,
@@ -21,6 +21,7 @@ use crate::{
     model_access::{self, CoordinatorGateway, Models, Place, spent_usd_in},
     plan::{Filter, NoMatch, RunPlan, TrialPlan},
     record::{
+        GatewayPlace,
         lease::{Holder, Leases},
         run_event::{Listener, RunEvent},
     },

@@ -15,9 +15,10 @@ use proctor_harness::{
     fs::is_safe_name,
     host::Host,
     model_access::{
-        GatewayRecord, providers,
+        providers,
         standalone::{self, StandaloneGateway},
     },
+    record::GatewayRecord,
 };
 use serde_json::json;
 

@@ -5,7 +5,8 @@ use std::io::IsTerminal;
 
 use proctor_harness::{
     cluster::OnEnd,
-    config::{Execution, Executor, GatewayPlace},
+    config::{Execution, Executor},
+    record::GatewayPlace,
 };
 use tokio::sync::oneshot;
 

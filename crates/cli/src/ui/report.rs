@@ -3,8 +3,7 @@
 use std::{fmt::Write, io};
 
 use proctor_harness::{
-    model_access::ReplayRecord,
-    record::{Record, TrialStatus, Verdict, VerdictStatus, score::Score},
+    record::{Record, ReplayRecord, TrialStatus, Verdict, VerdictStatus, score::Score},
     run::{RunSummary, TrialSummary},
     usage::{Usage, UsageSource, Usd},
 };

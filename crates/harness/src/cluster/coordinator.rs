@@ -22,13 +22,13 @@ use super::{
     slurm::{Shape, Slurm, word_in_log},
 };
 use crate::{
-    config::{GatewayPlace, SlurmSettings},
+    config::SlurmSettings,
     host::Host,
     model_access::{CoordinatorGateway, Models},
     outcome::Outcome,
     plan::TrialPlan,
     record::{
-        self, Meta, Record, RunDir, StoreError, TrialKey,
+        self, GatewayPlace, Meta, Record, RunDir, StoreError, TrialKey,
         lease::{Holder, Leases, STALE},
         run_event::{RunEvent, TrialName},
     },

@@ -11,9 +11,10 @@ use proctor_process::quick::{self, QuickCommand, Source};
 
 use super::planner::{Array, Queued, TaskId, Word};
 use crate::{
-    config::{GatewayPlace, SlurmSettings},
+    config::SlurmSettings,
     host::Host,
     model_access,
+    record::GatewayPlace,
 };
 
 /// No command of Slurm takes this long while its controller answers.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{
     error::Fault,
@@ -12,6 +12,7 @@ use super::{
     node::{Node, Value},
     size::bytes,
 };
+use crate::record::GatewayPlace;
 
 /// What `executor` may be.
 const KNOWN: &str = "known: `local`, `slurm`, `docker`";
@@ -47,17 +48,6 @@ pub struct SlurmSettings {
     pub gateway: GatewayPlace,
     /// The address at which nodes reach this machine: a name or an IP address.
     pub address: Option<String>,
-}
-
-/// Where the gateway of trials on nodes is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum GatewayPlace {
-    /// One in each trial, with its part of the run's budget.
-    #[default]
-    Trial,
-    /// One on the machine that runs the suite, for all nodes.
-    Head,
 }
 
 /// A name, or a map with settings.

@@ -46,7 +46,7 @@ pub(crate) use execution::network_named;
 pub use execution::{
     Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, read_script,
 };
-pub use executor::{Executor, GatewayPlace, SlurmSettings};
+pub use executor::{Executor, SlurmSettings};
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub use interpolate::Unset;
 pub(crate) use interpolate::Variables;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     fs::{beneath::Beneath, dir},
-    platform::{self, Shell, WriteWatch},
+    platform::{Shell, WriteWatch},
     sandbox::{Access, Room, View, docker::Network},
     workspace::WorkspaceError,
 };
@@ -371,7 +371,7 @@ impl<'a> Bench<'a> {
     /// Whether the shell of this machine knows variables of the environment only.
     fn needs_variable(&self, argv: &[String]) -> bool {
         let is_local = matches!(self.room, Room::Local);
-        is_local && argv.len() == 3 && platform::shell(self.judging.host) == Shell::Cmd
+        is_local && argv.len() == 3 && self.judging.host.shell() == Shell::Cmd
     }
 
     /// The file that a report is to be written to, on this machine.

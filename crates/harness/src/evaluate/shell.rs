@@ -75,7 +75,7 @@ impl ShellCommand<'_> {
     ) -> Result<Ran, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         let shell = match room {
-            Room::Local => platform::shell(host),
+            Room::Local => host.shell(),
             Room::Docker(_) => Shell::Sh,
         };
         let script = shell.script(self.argv).map_err(|error| text(&error))?;

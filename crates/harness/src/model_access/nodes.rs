@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::{Models, PROVIDERS, Place};
 use crate::{
     agents::ADAPTERS,
-    config::{GatewayPlace, GatewaySettings},
+    config::GatewaySettings,
     fs::dir,
     host::Host,
     platform,
-    record::StoreError,
+    record::{GatewayPlace, StoreError},
 };
 
 /// What nodes are told of the gateway on the head. The secret is none of a provider's: it dies

@@ -8,7 +8,8 @@ use proctor_gateway::{GatewayError, Overview, Pages, VirtualKey};
 
 use crate::{
     config::{GatewaySettings, Gateways, Recordings},
-    model_access::{GatewayRecord, Models, Place},
+    model_access::{Models, Place},
+    record::GatewayRecord,
 };
 
 /// A running gateway and its keys.
@@ -61,8 +62,8 @@ impl StandaloneGateway {
     pub async fn stop(self) -> Vec<(String, GatewayRecord)> {
         let mut records = Vec::new();
         for (name, key) in self.keys {
-            let record = self.models.revoke(&key).await;
-            records.push((name, record));
+            let account = self.models.revoke(&key).await;
+            records.push((name, account.record));
         }
         records
     }

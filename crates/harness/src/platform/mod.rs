@@ -24,7 +24,7 @@ pub(crate) use birth::birth;
 pub(crate) use memory::oom_kills;
 pub(crate) use retry::{remove, rename};
 pub(crate) use search::{environment_name, find_program, is_executable, is_same_name, variable};
-pub(crate) use shell::{Shell, look_in_path_only, sh, shell};
+pub(crate) use shell::{Shell, find_sh, look_in_path_only};
 pub(crate) use sys::{
     Folder, HAS_MODES, OWNER_IN_ARCHIVES, SHARES_FILES_WITH_ENGINES, bytes_of, changed, disk_bytes,
     file_id, git_config, git_settings, give, is_root, link, make_private_folder, mode,

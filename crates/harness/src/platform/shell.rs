@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::search::environment_name;
-use crate::host::Host;
 
 /// The most UTF-16 units that `cmd.exe` takes in a line. It cuts off what is longer, and runs the rest.
 const LONGEST_LINE: usize = 8_191;
@@ -23,22 +22,13 @@ pub(crate) enum Shell {
     Cmd,
 }
 
-/// The one of this machine.
-pub(crate) fn shell(host: &Host) -> Shell {
-    if cfg!(windows) && sh(host).is_none() {
-        Shell::Cmd
-    } else {
-        Shell::Sh
-    }
-}
-
 /// Where `sh` is. Git for Windows brings one along, but puts only a folder with git itself on PATH. That one comes
 /// first: started from there it puts Git's own folders in front of PATH, so that its `find` and `sort` are those of
 /// Unix. Other ones on PATH may not.
-pub(crate) fn sh(host: &Host) -> Option<Utf8PathBuf> {
-    let of_git = || beside_git(&host.find_program("git")?);
+pub(crate) fn find_sh(find_program: impl Fn(&str) -> Option<Utf8PathBuf>) -> Option<Utf8PathBuf> {
+    let of_git = || beside_git(&find_program("git")?);
     let first = if cfg!(windows) { of_git() } else { None };
-    first.or_else(|| host.find_program("sh"))
+    first.or_else(|| find_program("sh"))
 }
 
 /// Has programs that a command names come from PATH alone. On Windows they would come from the folder that it runs in

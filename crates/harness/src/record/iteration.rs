@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ProcessRecord, Record};
+use super::{GatewayRecord, ProcessRecord, Record};
 use crate::{
-    model_access::GatewayRecord,
     outcome::Outcome,
     session::{Counts, LogError},
     usage::Usage,

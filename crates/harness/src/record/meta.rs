@@ -8,9 +8,8 @@ use fs_err as fs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_part};
+use super::{GatewayRecord, META_FILE, PATCH_FILE, Record, StoreError, TrialStatus, write_part};
 use crate::{
-    model_access::GatewayRecord,
     outcome::Outcome,
     record::score::Score,
     usage::{Usage, UsageSource, Usd},

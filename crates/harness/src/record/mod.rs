@@ -5,6 +5,7 @@ pub mod cli;
 mod event_log;
 mod events;
 pub mod follow;
+mod gateway;
 mod hook;
 mod identity;
 mod iteration;
@@ -23,6 +24,8 @@ mod verdict;
 
 pub use event_log::{EventLog, EventWriter};
 pub use events::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Passage};
+pub(crate) use gateway::MOST_DIFFERENCES;
+pub use gateway::{GatewayPlace, GatewayRecord, ReplayRecord, SideCall};
 pub use hook::{HookPhase, HookRecord, HookStatus};
 pub(crate) use identity::RecordState;
 pub use iteration::{CheckRecord, IterationReason, IterationRecord, RetryOn};

@@ -6,9 +6,8 @@ use proctor_process::{Capture, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::IterationRecord;
+use super::{GatewayRecord, IterationRecord};
 use crate::{
-    model_access::GatewayRecord,
     outcome::{EndedBy, Ending, Outcome},
     record::{HookRecord, Verdict, metrics_file::AgentMetrics, score::Score},
     session::{Counts, LogError},

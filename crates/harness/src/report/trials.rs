@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     foreign::ForeignMeta,
-    model_access::GatewayRecord,
     outcome::Outcome,
-    record::{Record, SandboxRecord, TrialStatus, score::Score},
+    record::{GatewayRecord, Record, SandboxRecord, TrialStatus, score::Score},
     usage::{Usage, Usd},
 };
 

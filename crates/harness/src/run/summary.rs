@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     calibration::TaskSummary,
     litellm::LiteLlmAccount,
-    model_access::ReplayRecord,
     outcome::Outcome,
     plan::TrialPlan,
-    record::{self, Record, TrialStatus},
+    record::{self, Record, ReplayRecord, TrialStatus},
     sandbox::LostEngine,
     trial::TrialError,
     usage::{Usage, Usd},

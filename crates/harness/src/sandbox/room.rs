@@ -306,7 +306,7 @@ impl Room {
 /// The command with the `sh` of this machine, which need not be on PATH on Windows.
 fn with_shell(mut command: Command, host: &Host) -> Result<Command, StartError> {
     if cfg!(windows) && command.program == "sh" {
-        let sh = platform::sh(host).ok_or(StartError::NoShell)?;
+        let sh = host.sh().ok_or(StartError::NoShell)?;
         command.program = sh.into_string().into();
     }
     Ok(command)

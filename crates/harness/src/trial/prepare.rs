@@ -206,7 +206,7 @@ impl Trial<'_> {
         let all = self.context.host.secrets.clone().without(passed);
         match (self.docker(), &self.models) {
             (Some(_), _) => all,
-            (None, Some(_)) => all.of_providers(),
+            (None, Some(_)) => all.named(model_access::is_provider_key),
             (None, None) => Secrets::default(),
         }
     }

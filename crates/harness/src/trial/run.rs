@@ -10,10 +10,10 @@ use super::{Ran, Ready, SHELLS_SIGNAL, Trial, chain, logs_folder, millis};
 use crate::{
     export::CONTEXT_FILE,
     fs::dir,
-    model_access::{GatewayRecord, Models},
+    model_access::{self, KeyAccount, Models},
     outcome::{EndedBy, Ending, Outcome},
     platform,
-    record::{self, cli::Cli, run_event::Phase},
+    record::{self, GatewayRecord, cli::Cli, run_event::Phase},
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
     trial::drive::{Drive, Driven},
@@ -208,7 +208,7 @@ impl Trial<'_> {
         };
         match &conclusion.usage {
             None => conclusion.usage = record.usage(),
-            Some(usage) => record.compare(usage),
+            Some(usage) => model_access::compare(record, usage),
         }
     }
 
@@ -238,13 +238,17 @@ impl Trial<'_> {
         let (Some(all), Some(own)) = (self.context.models, self.models.take()) else {
             return;
         };
-        let mut record = all.close(own).await;
-        if let Some(context) = record.context.take()
+        let KeyAccount {
+            record,
+            context,
+            last_failure,
+        } = all.close(own).await;
+        if let Some(context) = context
             && let Err(error) = record::write_json(&self.artifacts.join(CONTEXT_FILE), &context)
         {
             self.record.notes.push(chain(&error));
         }
-        if let Some(failed) = record.last_failure.take()
+        if let Some(failed) = last_failure
             && matches!(
                 conclusion.outcome,
                 Outcome::Timeout | Outcome::AgentError | Outcome::Loop

@@ -17,10 +17,10 @@ use crate::{
     evaluate::Judging,
     fs::dir,
     hook::Hooks,
-    model_access::{GatewayRecord, Needs},
+    model_access::Needs,
     outcome::Outcome,
     plan::{Policy, TrialPlan},
-    record::{self, Record, TaskKind},
+    record::{self, GatewayRecord, Record, TaskKind},
     session::{MessageKind, Role},
     task::{Asks, Checkout, Files, RunFolder, Task, TaskLimits},
     transcript, trial,
@@ -254,7 +254,7 @@ impl Question<'_> {
             reply = client.send(outgoing, self.settings.timeout) => Some(reply),
             () = self.judging.cancel.cancelled() => None,
         };
-        let usage = models.close(own).await.usage();
+        let usage = models.close(own).await.record.usage();
         let reply = reply.ok_or("the judge was interrupted")?;
         let reply = reply.map_err(|error| format!("the judge did not answer: {error}"))?;
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();

@@ -1,27 +1,12 @@
 //! Calls on the side: those that an agent made and left out of its own figures, such as the one for
 //! a title or a commit message. They are found by what is missing, and only when that fits exactly.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::usage::Figures;
+use crate::{record::SideCall, usage::Figures};
 
 /// So many calls may together be what an agent left out.
 const MOST: usize = 3;
 /// Among so many of a trial's last calls they are looked for.
 const LOOKED_AT: usize = 200;
-
-/// A call as the gateway saw it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SideCall {
-    /// Its number in the call log.
-    pub call: u64,
-    /// The model that was asked.
-    pub model: Option<String>,
-    /// What it used.
-    #[serde(flatten)]
-    pub figures: Figures,
-}
 
 /// Figures that can be held against each other.
 type Row = [u64; 4];
