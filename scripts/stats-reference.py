@@ -20,7 +20,7 @@ from statsmodels.stats.power import TTestPower
 
 
 class SplitMix:
-    """The generator of crates/harness/src/shuffle.rs, so that resampling can be compared draw by draw."""
+    """The generator of crates/record/src/shuffle.rs, so that resampling can be compared draw by draw."""
 
     def __init__(self, seed):
         self.state = seed

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{
-        ConfigError, Execution, Executor, GatewayOverrides, ResolvedSuite,
-        SandboxKind, Settings, load_kept_suite, network_named,
+        ConfigError, Execution, Executor, GatewayOverrides, ResolvedSuite, SandboxKind, Settings,
+        load_kept_suite, network_named,
     },
     fs::hex,
     host::Host,

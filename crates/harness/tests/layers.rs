@@ -6,23 +6,7 @@ use proctor_testkit::layers::{self, Imports};
 /// The future crates, the lowest first, each with its modules in order.
 ///
 /// A module may import modules before it. The crates in [`SIBLINGS`] do not import each other.
-const LAYERS: [(&str, &[&str]); 5] = [
-    (
-        "record",
-        &[
-            "platform",
-            "error_chain",
-            "parallel_map",
-            "shuffle",
-            "fs",
-            "outcome",
-            "usage",
-            "session",
-            "record",
-            "transcript",
-            "secrets",
-        ],
-    ),
+const LAYERS: [(&str, &[&str]); 4] = [
     (
         "sandbox",
         &[
@@ -64,7 +48,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Crates that depend on `record` only.
+/// Crates that do not depend on each other.
 const SIBLINGS: [&str; 3] = ["sandbox", "agents", "report"];
 
 /// Imports against the order that are still there. This list only shrinks.
@@ -77,12 +61,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("config", "task"),
     ("evaluate", "trial"),
     ("hook", "evaluate"),
-    ("platform", "host"),
-    ("record", "model_access"),
-    ("report", "model_access"),
     ("sandbox", "config"),
     ("run", "cluster"),
-    ("secrets", "model_access"),
     ("task", "evaluate"),
 ];
 

@@ -10,12 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::quick::{self, QuickCommand, Source};
 
 use super::planner::{Array, Queued, TaskId, Word};
-use crate::{
-    config::SlurmSettings,
-    host::Host,
-    model_access,
-    record::GatewayPlace,
-};
+use crate::{config::SlurmSettings, host::Host, model_access, record::GatewayPlace};
 
 /// No command of Slurm takes this long while its controller answers.
 const PATIENCE: Duration = Duration::from_mins(1);

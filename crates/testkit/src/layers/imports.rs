@@ -68,12 +68,16 @@ impl Imports {
     fn of(root: &[Token], files: &[File]) -> Self {
         let modules: BTreeSet<_> = files.iter().map(|file| file.module[0].clone()).collect();
         let reexports = reexports(root, &modules);
+        let foreign = foreign_names(root);
         let mut imports = Self {
             modules,
             edges: BTreeMap::new(),
         };
         for file in files {
             for (name, line) in paths_from_root(file) {
+                if foreign.contains(&name) {
+                    continue;
+                }
                 let target = match reexports.get(&name) {
                     _ if imports.modules.contains(&name) && name != "lib" => name,
                     Some(module) => module.clone(),
@@ -213,6 +217,20 @@ fn reexports(root: &[Token], modules: &BTreeSet<String>) -> BTreeMap<String, Str
         let names = &root[at + 2..skip_to(root, at, ";")];
         let names = names.iter().filter(|token| token.is_name());
         found.extend(names.map(|name| (name.text.clone(), module.clone())));
+    }
+    found
+}
+
+/// The names that the crate root imports from other crates of the workspace.
+fn foreign_names(root: &[Token]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, token) in root.iter().enumerate() {
+        let owner = root.get(at + 1).filter(|_| token.is("use"));
+        if owner.is_some_and(|owner| owner.text.starts_with("proctor_")) {
+            let names = &root[at + 2..skip_to(root, at, ";")];
+            let names = names.iter().filter(|token| token.is_name());
+            found.extend(names.map(|name| name.text.clone()));
+        }
     }
     found
 }

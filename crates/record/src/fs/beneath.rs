@@ -1,0 +1,233 @@
+//! Files below a folder that an agent has written to. No link on the way is followed, and only regular
+//! files are opened: an agent may have put a link to any file of this machine, a pipe or a device there.
+
+use std::{
+    ffi::OsString,
+    fs::{File, Metadata},
+    io::{self, ErrorKind, Read},
+    path::{Component, Path, PathBuf},
+};
+
+use crate::platform;
+
+/// A folder whose content is not trusted.
+#[derive(Clone, Debug)]
+pub struct Beneath {
+    root: PathBuf,
+}
+
+impl Beneath {
+    /// The folder itself is ours: links on the way to it are followed.
+    pub fn new(root: impl Into<PathBuf>) -> Beneath {
+        Beneath { root: root.into() }
+    }
+
+    /// The content of a regular file of up to so many bytes.
+    pub fn read(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+        let file = self.open(path.as_ref())?;
+        if file.metadata()?.len() > most {
+            let message = match most >> 20 {
+                0 => format!("larger than {most} bytes"),
+                mebibytes => format!("larger than {mebibytes} MiB"),
+            };
+            return Err(io::Error::new(ErrorKind::FileTooLarge, message));
+        }
+        let mut bytes = Vec::new();
+        // It may grow while it is read.
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The names in a folder.
+    pub fn names(&self, path: impl AsRef<Path>) -> io::Result<Vec<OsString>> {
+        platform::names_beneath(&self.root, &parts(path.as_ref())?)
+    }
+
+    /// Remove a file, a link itself, or a folder with all it holds, if it is there.
+    pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let parts = parts(path.as_ref())?;
+        let Some((_, folders)) = parts.split_last() else {
+            return Err(outside());
+        };
+        match platform::names_beneath(&self.root, folders) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            other => other.map(drop)?,
+        }
+        let path = self.root.join(path);
+        match path.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(about) if about.is_dir() => platform::remove(&path),
+            Ok(_) => fs_err::remove_file(&path),
+        }
+    }
+
+    /// Put a file in the place of whatever is there. Links and files in the place of its folders are removed.
+    pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
+        let path = path.as_ref();
+        let mut folder = self.root.clone();
+        let parts = parts(path)?;
+        for part in parts.split_last().map_or(&[][..], |(_, folders)| folders) {
+            folder.push(part);
+            match folder.symlink_metadata() {
+                Ok(about) if about.is_dir() => continue,
+                Ok(_) => fs_err::remove_file(&folder)?,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+            fs_err::create_dir(&folder)?;
+        }
+        self.remove(path)?;
+        fs_err::write(self.root.join(path), content)
+    }
+
+    /// Replace the content of a regular file, which keeps its mode.
+    pub fn overwrite(&self, path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
+        let path = path.as_ref();
+        if !self.metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        fs_err::write(self.root.join(path), content)
+    }
+
+    /// The state of a file, link or folder itself, to which no link leads.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
+        let parts = parts(path.as_ref())?;
+        let mut here = self.root.clone();
+        for part in parts.split_last().map_or(&[][..], |(_, folders)| folders) {
+            here.push(part);
+            if !here.symlink_metadata()?.is_dir() {
+                return Err(ErrorKind::NotADirectory.into());
+            }
+        }
+        self.root.join(path).symlink_metadata()
+    }
+
+    /// The target of a link.
+    pub fn link(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
+        self.metadata(&path)?;
+        self.root.join(path).read_link()
+    }
+
+    /// Open a regular file.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        let file = platform::open_beneath(&self.root, &parts(path)?)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        Ok(file)
+    }
+}
+
+/// The names that a path consists of; one that leads out of its folder has none.
+fn parts(path: &Path) -> io::Result<Vec<OsString>> {
+    let mut parts = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => parts.push(name.to_owned()),
+            Component::CurDir => {}
+            _ => return Err(outside()),
+        }
+    }
+    Ok(parts)
+}
+
+fn outside() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "not a path below the folder")
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn folders() -> (tempfile::TempDir, Beneath) {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join("inside");
+        for folder in ["inside/real", "outside/deep"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        for file in ["inside/real/file", "outside/deep/file"] {
+            std::fs::write(dir.path().join(file), file).unwrap();
+        }
+        symlink("../outside/deep", inside.join("folder")).unwrap();
+        symlink("../outside/deep/file", inside.join("file")).unwrap();
+        let pipe = inside.join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        (dir, Beneath::new(inside))
+    }
+
+    #[test]
+    fn links_pipes_devices_and_large_files_are_not_read() {
+        let (dir, beneath) = folders();
+        assert_eq!(beneath.read("real/file", 100).unwrap(), b"inside/real/file");
+        assert_eq!(beneath.read("./real/file", 16).unwrap().len(), 16);
+        let absolute = dir.path().join("outside/deep/file");
+        for path in [
+            "file",
+            "folder/file",
+            "pipe",
+            "real",
+            "missing",
+            "../outside/deep/file",
+            "real/../real/file",
+        ] {
+            assert!(beneath.read(path, 100).is_err(), "{path}");
+        }
+        assert!(beneath.read(absolute, 100).is_err());
+        assert!(beneath.read("real/file", 15).is_err());
+    }
+
+    #[test]
+    fn a_file_is_written_in_the_place_of_links_and_never_through_them() {
+        let (dir, beneath) = folders();
+        for path in [
+            "file",
+            "folder/file",
+            "pipe",
+            "real/file",
+            "real",
+            "new/deep",
+        ] {
+            beneath.write(path, b"new").unwrap();
+            assert_eq!(beneath.read(path, 3).unwrap(), b"new", "{path}");
+        }
+        assert!(beneath.write("../outside/deep/file", b"new").is_err());
+        let kept = std::fs::read_to_string(dir.path().join("outside/deep/file")).unwrap();
+        assert_eq!(kept, "outside/deep/file");
+    }
+
+    #[test]
+    fn the_state_of_a_file_behind_a_link_is_not_told() {
+        let (_dir, beneath) = folders();
+        assert!(beneath.metadata("real/file").unwrap().is_file());
+        assert!(beneath.metadata("file").unwrap().is_symlink());
+        for path in ["folder/file", "real/file/more", "missing", "../outside"] {
+            assert!(beneath.metadata(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn nothing_outside_is_listed_or_removed() {
+        let (dir, beneath) = folders();
+        assert_eq!(beneath.names("real").unwrap(), ["file"]);
+        assert!(beneath.names("folder").is_err());
+        assert!(beneath.remove("folder/file").is_err());
+        assert!(beneath.remove("../outside").is_err() && beneath.remove("").is_err());
+        for path in ["folder", "file", "real", "missing", "missing/more"] {
+            beneath.remove(path).unwrap();
+        }
+        let kept = std::fs::read_to_string(dir.path().join("outside/deep/file")).unwrap();
+        assert_eq!(kept, "outside/deep/file");
+        assert_eq!(beneath.names(".").unwrap(), ["pipe"]);
+    }
+}

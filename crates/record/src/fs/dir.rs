@@ -1,0 +1,375 @@
+//! Folders as wholes: copying, moving, removing, walking. Symbolic links are taken as links,
+//! never followed, and names may be any bytes.
+
+use std::{
+    io::{ErrorKind, Read, Result, Write},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use crate::{fs::hex, platform};
+
+/// Copy the folder `from` to `to`: files with their modes, links as links.
+/// Sockets, pipes and devices are left out: they mean nothing in a copy.
+pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+    copy_where(from.as_ref(), to.as_ref(), &|_| true)
+}
+
+/// Copy as [`copy`] does, leaving out what `keep` refuses by its path.
+pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let path = entry.path();
+        if !keep(&path) {
+            continue;
+        }
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if !kind.is_dir() && target.symlink_metadata().is_ok_and(|old| old.is_symlink()) {
+            // What is there is replaced, not written through.
+            fs::remove_file(&target)?;
+        }
+        if kind.is_dir() {
+            copy_where(&path, &target, keep)?;
+        } else if kind.is_symlink() {
+            platform::link(&fs::read_link(&path)?, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lay the files of `from` over the folder `to`, whatever was there before: no link is followed, and
+/// a file gives way to a folder.
+pub fn lay_over(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        let is_folder = target.symlink_metadata().is_ok_and(|old| old.is_dir());
+        if kind.is_dir() {
+            if !is_folder {
+                remove_one(&target)?;
+                fs::create_dir(&target)?;
+            }
+            lay_over(&entry.path(), &target)?;
+        } else if kind.is_file() {
+            remove_one(&target)?;
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Remove a file, a link or a folder, if it is there.
+fn remove_one(path: &Path) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(about) if about.is_dir() => remove(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Move `from` to `to`, also from one file system to another.
+pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    match platform::rename(from, to) {
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+            if from.is_dir() {
+                copy(from, to)?;
+                remove(from)
+            } else {
+                fs::copy(from, to)?;
+                fs::remove_file(from)
+            }
+        }
+        other => other,
+    }
+}
+
+/// Give a folder and all it holds to another user; links themselves, not what they point to.
+pub fn give(root: &Path, owner: u32) -> Result<()> {
+    platform::give(root, owner)?;
+    if root.symlink_metadata()?.is_dir() {
+        for entry in fs::read_dir(root)? {
+            give(&entry?.path(), owner)?;
+        }
+    }
+    Ok(())
+}
+
+/// Let everybody read a folder and all it holds, and run what its owner may run.
+pub fn open_to_all(root: &Path) -> Result<()> {
+    let meta = root.symlink_metadata()?;
+    if meta.is_symlink() {
+        return Ok(());
+    }
+    let mode = platform::mode(&meta);
+    let run = if mode & 0o100 == 0 { 0 } else { 0o111 };
+    platform::set_mode(root, mode | 0o444 | run)?;
+    if meta.is_dir() {
+        for entry in fs::read_dir(root)? {
+            open_to_all(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Take set-user-id and set-group-id from all files below a folder: they came out of a container.
+pub fn remove_special_modes(root: &Path) -> Result<()> {
+    walk(root, &mut |folder| {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let about = entry.path().symlink_metadata()?;
+            let mode = platform::mode(&about);
+            if about.is_file() && mode & 0o6000 != 0 {
+                platform::set_mode(&entry.path(), mode & 0o1777)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
+pub fn remove(path: impl AsRef<Path>) -> Result<()> {
+    platform::remove(path.as_ref())
+}
+
+/// The folder `root` and every folder below it, parents first; what is inside a `.git` is left out.
+pub fn folders(root: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    walk(root.as_ref(), &mut |folder| {
+        found.push(folder.to_owned());
+        Ok(())
+    })?;
+    found.retain(|folder| !folder.components().any(|part| part.as_os_str() == ".git"));
+    Ok(found)
+}
+
+/// Visit `folder` and every folder below it; each is visited before it is read.
+fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
+    visit(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), visit)?;
+        }
+    }
+    Ok(())
+}
+
+/// When anything in a folder was changed last: a file, or the list of a folder. What is in `.git` at
+/// its top does not count, because looking at a repository already writes there; what is gone
+/// meanwhile does not either. The time is that of the change itself, which nobody can set.
+pub fn newest_change(root: &Path) -> Option<SystemTime> {
+    let own = root.join(".git");
+    let mut folders = vec![root.to_owned()];
+    let mut newest = platform::changed(&fs::symlink_metadata(root).ok()?);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, Ok(meta)) = (entry.path(), entry.metadata()) else {
+                continue;
+            };
+            if path == own {
+                continue;
+            }
+            newest = newest.max(platform::changed(&meta));
+            if meta.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    Some(newest)
+}
+
+/// The SHA-256 of what a folder holds: names, contents, and what can be executed.
+pub fn hash(root: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    walk(root, &mut |folder| {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                files.push(entry.path());
+            }
+        }
+        Ok(())
+    })?;
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        let about = fs::symlink_metadata(&file)?;
+        let name = file.strip_prefix(root).unwrap_or(&file);
+        let content = if about.is_symlink() {
+            Sha256::digest(platform::bytes_of(&fs::read_link(&file)?))
+        } else if about.is_file() {
+            Sha256::digest(fs::read(&file)?)
+        } else {
+            continue;
+        };
+        let kind = match (about.is_symlink(), platform::mode(&about) & 0o111) {
+            (true, _) => 'l',
+            (false, 0) => 'f',
+            (false, _) => 'x',
+        };
+        hash.update(platform::bytes_of(name));
+        hash.update([0, kind as u8]);
+        hash.update(content);
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+/// The SHA-256 of a file of any size, in hexadecimal digits.
+pub fn hash_file(path: &Utf8Path) -> Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// Write a file so that it is either there whole or not at all, also after a power cut.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_part(path, bytes)?;
+    platform::sync_folder(folder_of(path))
+}
+
+/// The folder that a file is in; a bare name is in the working directory.
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Write a file whole, whose name a power cut may take away until another one of the same folder is written
+/// [`write_atomically`].
+pub fn write_part(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = NamedTempFile::new_in(folder_of(path))?;
+    file.write_all(bytes)?;
+    persist(file, path)
+}
+
+/// Give a temporary file of the same file system its name, in the manner of [`write_part`].
+pub fn persist(file: NamedTempFile, path: &Path) -> Result<()> {
+    platform::set_mode(file.path(), 0o644)?;
+    file.as_file().sync_data()?;
+    let made = file.into_temp_path().keep()?;
+    let named = platform::rename(&made, path);
+    if named.is_err() {
+        let _ = fs::remove_file(&made);
+    }
+    named
+}
+
+/// The directories in a directory, sorted by name. A directory that cannot be read has none.
+pub fn subdirs(parent: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let entries = parent.read_dir_utf8().into_iter().flatten().flatten();
+    let mut found: Vec<Utf8PathBuf> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(camino::Utf8DirEntry::into_path)
+        .collect();
+    found.sort();
+    found
+}
+
+/// Makes a shared file system ask its server about a directory instead of trusting its cache.
+///
+/// NFS revalidates when a directory is opened. A missing directory is reported by the caller's next access.
+pub fn revalidate(dir: &Utf8Path) {
+    let _ = std::fs::File::open(dir);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Modes are Unix's.
+    #[cfg(unix)]
+    #[test]
+    fn a_copy_keeps_links_modes_and_odd_names() {
+        use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        // Disks of macOS take no names that are no text.
+        let odd: &[u8] = if cfg!(target_os = "linux") {
+            b"caf\xe9"
+        } else {
+            b"caf\xc3\xa9 \n"
+        };
+        let odd = std::ffi::OsStr::from_bytes(odd);
+        std::fs::create_dir_all(from.join("sub")).unwrap();
+        std::fs::write(from.join("sub").join(odd), "x").unwrap();
+        std::fs::set_permissions(
+            from.join("sub").join(odd),
+            std::fs::Permissions::from_mode(0o755),
+        )
+        .unwrap();
+        std::os::unix::fs::symlink("nowhere", from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(
+            std::fs::read_link(to.join("link")).unwrap(),
+            Path::new("nowhere")
+        );
+        let copied = std::fs::metadata(to.join("sub").join(odd)).unwrap();
+        assert_eq!(copied.permissions().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn a_link_is_copied_and_not_what_it_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        std::fs::create_dir_all(from.join("sub")).unwrap();
+        std::fs::write(from.join("sub/file"), "x").unwrap();
+        platform::link(Path::new("sub/file"), &from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        let target = crate::fs::pointer::target(&to.join("link")).unwrap();
+        assert_eq!(std::fs::read_to_string(target).unwrap(), "x");
+        assert_ne!(std::fs::read_to_string(from.join("link")).unwrap(), "");
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn what_is_held_for_a_moment_is_removed_a_moment_later() {
+        use std::os::windows::fs::OpenOptionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("file"), "x").unwrap();
+        // A virus scanner shares nothing.
+        let mut options = std::fs::OpenOptions::new();
+        let held = options
+            .read(true)
+            .share_mode(0)
+            .open(folder.join("file"))
+            .unwrap();
+        let holding = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            drop(held);
+        });
+        remove(&folder).unwrap();
+        assert!(!folder.exists());
+        holding.join().unwrap();
+    }
+
+    #[test]
+    fn removing_takes_what_was_made_read_only_and_what_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let locked = dir.path().join("locked");
+        std::fs::create_dir_all(locked.join("in")).unwrap();
+        std::fs::write(locked.join("in/file"), "x").unwrap();
+        platform::set_mode(&locked.join("in/file"), 0o400).unwrap();
+        platform::set_mode(&locked, 0o500).unwrap();
+        remove(&locked).unwrap();
+        assert!(!locked.exists());
+        remove(&locked).unwrap();
+    }
+}

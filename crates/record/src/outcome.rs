@@ -1,0 +1,193 @@
+//! What became of a trial: one closed set of outcomes, and how a process ended, as data.
+//! Infrastructure faults are outcomes of their own, so that they never look like a score.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What became of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The agent ended by itself and said that it was done.
+    Completed,
+    /// The agent ended by itself and said that it could not do it (turn limit, exit 2 of an adapter script).
+    GaveUp,
+    /// The agent failed: crashed, exited non-zero, or ended without a result.
+    AgentError,
+    /// The wall-clock, idle or no-progress limit ended the agent.
+    Timeout,
+    /// The output limit ended the agent.
+    OutputLimit,
+    /// The agent did the same again and again, and was ended for it.
+    Loop,
+    /// The trial's budget was used up before the agent was done.
+    BudgetExceeded,
+    /// The user or a signal ended the run.
+    Interrupted,
+    /// Credentials are missing or were refused.
+    Auth,
+    /// The provider's rate limit was hit.
+    RateLimit,
+    /// The provider was overloaded.
+    Overloaded,
+    /// The provider could not be reached, or the connection broke.
+    Network,
+    /// The account's credit or quota is used up.
+    Quota,
+    /// The agent was killed for want of memory.
+    OutOfMemory,
+    /// The place where the trial should run could not be made or broke.
+    Sandbox,
+    /// The agent's program is not installed.
+    NotInstalled,
+}
+
+/// The status word of `youbencha-log.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// The agent completed.
+    Success,
+    /// Anything else that is not a timeout.
+    Failed,
+    /// A time limit ended the agent.
+    Timeout,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of the table in `docs/outcomes.md`.
+    pub const ALL: [Outcome; 16] = [
+        Outcome::Completed,
+        Outcome::GaveUp,
+        Outcome::AgentError,
+        Outcome::Timeout,
+        Outcome::OutputLimit,
+        Outcome::Loop,
+        Outcome::BudgetExceeded,
+        Outcome::Interrupted,
+        Outcome::Auth,
+        Outcome::RateLimit,
+        Outcome::Overloaded,
+        Outcome::Network,
+        Outcome::Quota,
+        Outcome::OutOfMemory,
+        Outcome::Sandbox,
+        Outcome::NotInstalled,
+    ];
+
+    /// Whether this says nothing about the agent: such a trial is never judged.
+    pub fn is_infrastructure(self) -> bool {
+        matches!(
+            self,
+            Outcome::Auth
+                | Outcome::RateLimit
+                | Outcome::Overloaded
+                | Outcome::Network
+                | Outcome::Quota
+                | Outcome::OutOfMemory
+                | Outcome::Sandbox
+                | Outcome::NotInstalled
+        )
+    }
+
+    /// Whether every other trial of the same agent would end in the same way.
+    pub fn is_hopeless(self) -> bool {
+        matches!(self, Outcome::Auth | Outcome::NotInstalled)
+    }
+
+    /// The status that the log shows for it.
+    pub fn status(self) -> Status {
+        match self {
+            Outcome::Completed => Status::Success,
+            Outcome::Timeout => Status::Timeout,
+            _ => Status::Failed,
+        }
+    }
+
+    /// The word used in files and on the screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::GaveUp => "gave_up",
+            Outcome::AgentError => "agent_error",
+            Outcome::Timeout => "timeout",
+            Outcome::OutputLimit => "output_limit",
+            Outcome::Loop => "loop",
+            Outcome::BudgetExceeded => "budget_exceeded",
+            Outcome::Interrupted => "interrupted",
+            Outcome::Auth => "auth",
+            Outcome::RateLimit => "rate_limit",
+            Outcome::Overloaded => "overloaded",
+            Outcome::Network => "network",
+            Outcome::Quota => "quota",
+            Outcome::OutOfMemory => "out_of_memory",
+            Outcome::Sandbox => "sandbox",
+            Outcome::NotInstalled => "not_installed",
+        }
+    }
+}
+
+/// How the agent's process ended, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Its exit code, when it exited.
+    pub code: Option<i32>,
+    /// The signal that killed it, when one did.
+    pub signal: Option<i32>,
+    /// Why we ended it, when we did.
+    pub ended_by: Option<EndedBy>,
+}
+
+/// How a process exited, in words; a crash is told by its name where the system has only codes for it.
+pub fn exit_in_words(code: i32) -> String {
+    let status = proctor_process::Status::Code(code);
+    match status.crash() {
+        Some(_) => format!("crashed with {status}"),
+        None => format!("exited with code {code}"),
+    }
+}
+
+/// Why Proctor ended a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// The wall-clock limit.
+    WallLimit,
+    /// Nothing was said for the idle limit.
+    IdleLimit,
+    /// Nothing new was said or written for the no-progress limit.
+    NoProgress,
+    /// It did the same again and again.
+    Loop,
+    /// It wrote more than the output limit.
+    OutputLimit,
+    /// The run was cancelled.
+    Cancelled,
+    /// The session asked for it: the final result was seen, or going on is pointless.
+    Session,
+    /// The process that supervises the agent died; everything that it supervised was killed.
+    SupervisorLost,
+}
+
+impl EndedBy {
+    /// Whether it was a limit of time.
+    pub fn is_time_limit(self) -> bool {
+        matches!(
+            self,
+            EndedBy::WallLimit | EndedBy::IdleLimit | EndedBy::NoProgress
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_of_an_outcome_is_the_one_it_serialises_to() {
+        for outcome in Outcome::ALL {
+            let json = serde_json::to_value(outcome).unwrap();
+            assert_eq!(json, outcome.as_str());
+        }
+    }
+}

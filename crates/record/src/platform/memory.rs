@@ -1,0 +1,48 @@
+//! How many processes were killed for want of memory among those whom the kernel counts together with us: a job of a
+//! cluster, or a service with a limit.
+
+use proctor_process::oom_kills_in;
+
+/// The kills so far; `None` where nobody counts them for us alone.
+pub fn oom_kills() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let read = |file: String| oom_kills_in(&std::fs::read_to_string(file).ok()?);
+    files(&groups).into_iter().find_map(read)
+}
+
+/// The files that count for us: `0::/job_7` is a group of version 2, `4:memory:/job_7` one of version 1. The group at the
+/// root is the whole machine's.
+fn files(groups: &str) -> Vec<String> {
+    let file = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (kinds, path) = (parts.next()?, parts.next()?);
+        let is_memory = kinds.split(',').any(|kind| kind == "memory");
+        match kinds {
+            _ if path == "/" => None,
+            "" => Some(format!("/sys/fs/cgroup{path}/memory.events")),
+            _ if is_memory => Some(format!("/sys/fs/cgroup/memory{path}/memory.oom_control")),
+            _ => None,
+        }
+    };
+    groups.lines().filter_map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_both_versions_are_known_and_the_whole_machine_is_none() {
+        let found = files("0::/system.slice/job_7/step_batch\n");
+        assert_eq!(
+            found,
+            ["/sys/fs/cgroup/system.slice/job_7/step_batch/memory.events"]
+        );
+        let found = files("9:cpu,cpuacct:/slurm/job_7\n4:memory:/slurm/job_7\n0::/\n");
+        assert_eq!(
+            found,
+            ["/sys/fs/cgroup/memory/slurm/job_7/memory.oom_control"]
+        );
+        assert_eq!(files("4:memory:/\n0::/\n"), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,192 @@
+//! The shell that runs a command which is written as a line of text: `sh` wherever there is one, so that a test case
+//! means the same on every system, and `cmd.exe` on a Windows without.
+
+use std::collections::BTreeMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::search::environment_name;
+
+/// The most UTF-16 units that `cmd.exe` takes in a line. It cuts off what is longer, and runs the rest.
+const LONGEST_LINE: usize = 8_191;
+
+/// By this variable, whatever its value, Windows does not look for programs where a command runs.
+const NOT_HERE: &str = "NoDefaultCurrentDirectoryInExePath";
+
+/// A shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// That of Unix.
+    Sh,
+    /// That of Windows.
+    Cmd,
+}
+
+/// Where `sh` is. Git for Windows brings one along, but puts only a folder with git itself on PATH. That one comes
+/// first: started from there it puts Git's own folders in front of PATH, so that its `find` and `sort` are those of
+/// Unix. Other ones on PATH may not.
+pub fn find_sh(find_program: impl Fn(&str) -> Option<Utf8PathBuf>) -> Option<Utf8PathBuf> {
+    let of_git = || beside_git(&find_program("git")?);
+    let first = if cfg!(windows) { of_git() } else { None };
+    first.or_else(|| find_program("sh"))
+}
+
+/// Has programs that a command names come from PATH alone. On Windows they would come from the folder that it runs in
+/// first, where the work of an agent lies, so that a `node.bat` there would judge in the place of node.
+pub fn look_in_path_only(env: &mut BTreeMap<String, String>) {
+    if cfg!(windows) {
+        let name = environment_name(env, NOT_HERE);
+        env.entry(name).or_insert_with(|| "1".to_owned());
+    }
+}
+
+/// A command that is too long for a line of a script.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error(
+    "the command makes a line of {length} UTF-16 units and `cmd.exe` takes {LONGEST_LINE}: write it into a script that the command starts, or install Git for Windows, whose `sh` takes more"
+)]
+pub struct LineTooLong {
+    length: usize,
+}
+
+/// The `sh` of the folder that git is installed in, of which it may be one or two folders below.
+fn beside_git(git: &Utf8Path) -> Option<Utf8PathBuf> {
+    git.ancestors()
+        .skip(2)
+        .take(2)
+        .map(|folder| folder.join("bin").join("sh.exe"))
+        .find(|sh| sh.is_file())
+}
+
+impl Shell {
+    /// The command `sh -c TEXT` as a script for this shell; `None` when it is run as it is. A script, because
+    /// `cmd.exe` has no rules by which any text could be an argument. The script has another `cmd.exe` run the lines
+    /// one after the other: within the script itself, the first that starts a script, such as npm's, would be the last.
+    ///
+    /// Programs of Windows are named by their paths: it runs among the files of an agent, which may be called like them.
+    pub fn script(self, argv: &[String]) -> Result<Option<String>, LineTooLong> {
+        let (Shell::Cmd, [sh, option, text]) = (self, argv) else {
+            return Ok(None);
+        };
+        if sh != "sh" || option != "-c" {
+            return Ok(None);
+        }
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let text = quoted(&lines.collect::<Vec<_>>().join(" & "));
+        let line = format!("{} /d /s /c \"{text}\"", of_system("cmd.exe"));
+        let length = line.encode_utf16().count();
+        if length > LONGEST_LINE {
+            return Err(LineTooLong { length });
+        }
+        // Texts are UTF-8.
+        let pages = of_system("chcp.com");
+        Ok(Some(format!(
+            "@echo off\r\n{pages} 65001 >nul\r\n{line}\r\n"
+        )))
+    }
+}
+
+/// A program of Windows, as a script names it.
+fn of_system(program: &str) -> String {
+    format!(r#""%SystemRoot%\System32\{program}""#)
+}
+
+/// What stands between the quotes of a line in a script, so that `cmd.exe` passes `text` on as it is. A quote within it
+/// ends and begins what is quoted.
+fn quoted(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    let mut is_quoted = true;
+    for c in text.chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            '%' => made.push('%'),
+            '&' | '|' | '<' | '>' | '^' | '(' | ')' if !is_quoted => made.push('^'),
+            _ => {}
+        }
+        made.push(c);
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_line_of_text_depends_on_the_shell() {
+        let words = |all: &[&str]| {
+            let words = all.iter().map(|word| (*word).to_owned());
+            words.collect::<Vec<_>>()
+        };
+        let text = words(&["sh", "-c", "npm test && echo \"done\"\nexit /b 3"]);
+        assert_eq!(Shell::Sh.script(&text), Ok(None));
+        let script = "@echo off\r\n\"%SystemRoot%\\System32\\chcp.com\" 65001 >nul\r\n\
+            \"%SystemRoot%\\System32\\cmd.exe\" /d /s /c \"npm test && echo \"done\" & exit /b 3\"\r\n";
+        let made = Shell::Cmd.script(&text).unwrap();
+        assert_eq!(made.as_deref(), Some(script));
+        for argv in [&["npm", "test"][..], &["sh", "-c", "$0", "a"]] {
+            assert_eq!(Shell::Cmd.script(&words(argv)), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_line_that_the_shell_would_cut_off_is_refused() {
+        let script = |count| {
+            let argv = ["sh", "-c", &"x".repeat(count)].map(str::to_owned);
+            Shell::Cmd.script(&argv)
+        };
+        let around = r#""%SystemRoot%\System32\cmd.exe" /d /s /c """#.len();
+        assert!(script(LONGEST_LINE - around).is_ok());
+        let error = script(LONGEST_LINE - around + 1).unwrap_err();
+        assert!(error.to_string().contains("8192 UTF-16"), "{error}");
+    }
+
+    #[test]
+    fn programs_come_from_the_path_alone_where_windows_would_look_elsewhere_first() {
+        let mut env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        look_in_path_only(&mut env);
+        assert_eq!(env.contains_key(NOT_HERE), cfg!(windows));
+        assert_eq!(env["A"], "1");
+    }
+
+    #[test]
+    fn lines_are_run_one_after_the_other_and_empty_ones_left_out() {
+        let argv = ["sh", "-c", "npm ci\r\n\n  npm test\n"].map(str::to_owned);
+        let script = Shell::Cmd.script(&argv).unwrap().unwrap();
+        assert!(script.ends_with("cmd.exe\" /d /s /c \"npm ci & npm test\"\r\n"));
+    }
+
+    #[test]
+    fn a_text_is_passed_on_as_it_is() {
+        for (text, expect) in [
+            ("npm test", "npm test"),
+            ("a & b | c > d ^& (e)", "a & b | c > d ^& (e)"),
+            ("echo \"a & b\" > c", "echo \"a ^& b\" > c"),
+            (
+                "\"x|y\" && \"<(^)>\" || z",
+                "\"x^|y\" && \"^<^(^^^)^>\" || z",
+            ),
+            ("echo %PATH% \"100%\"", "echo %%PATH%% \"100%%\""),
+            ("odd \" & end", "odd \" ^& end"),
+        ] {
+            assert_eq!(quoted(text), expect);
+        }
+    }
+
+    #[test]
+    fn the_shell_of_git_is_found_wherever_git_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = Utf8Path::from_path(dir.path()).unwrap().join("Git");
+        for folder in ["bin", "cmd", "mingw64/bin"] {
+            std::fs::create_dir_all(git.join(folder)).unwrap();
+        }
+        for place in ["cmd/git.exe", "mingw64/bin/git.exe", "bin/git.exe"] {
+            assert_eq!(beside_git(&git.join(place)), None);
+        }
+        let sh = git.join("bin").join("sh.exe");
+        std::fs::write(&sh, "").unwrap();
+        for place in ["cmd/git.exe", "mingw64/bin/git.exe", "bin/git.exe"] {
+            assert_eq!(beside_git(&git.join(place)).as_ref(), Some(&sh));
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Windows.
+
+use std::{
+    borrow::Cow,
+    ffi::OsString,
+    fs::{File, FileTimes, Metadata, OpenOptions},
+    io::{Error, ErrorKind, Result, Write},
+    os::windows::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::OpenOptionsExt,
+        io::AsRawHandle,
+    },
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::SystemTime,
+};
+
+use fs_err as fs;
+use windows_sys::Win32::{
+    Foundation::{
+        ERROR_ACCESS_DENIED, ERROR_DIR_NOT_EMPTY, ERROR_LOCK_VIOLATION, ERROR_NOT_SUPPORTED,
+        ERROR_PRIVILEGE_NOT_HELD, ERROR_SHARING_VIOLATION, ERROR_USER_MAPPED_FILE,
+    },
+    Storage::FileSystem::{
+        BY_HANDLE_FILE_INFORMATION, FILE_FLAG_BACKUP_SEMANTICS, FILE_NAME_NORMALIZED,
+        FILE_READ_ATTRIBUTES, GetFileInformationByHandle, GetFinalPathNameByHandleW,
+    },
+};
+
+use super::{retry, slashed};
+
+/// Whether an engine behind a pipe of this machine sees our folders and sockets: it runs in a virtual machine.
+pub const SHARES_FILES_WITH_ENGINES: bool = false;
+
+/// Whether files have modes.
+pub const HAS_MODES: bool = false;
+
+/// Who owns files in archives: whom containers run agents as.
+pub const OWNER_IN_ARCHIVES: Option<u32> = Some(1000);
+
+/// What git is told about this system besides what holds everywhere. Where links cannot be made, they are files with
+/// the path they lead to, in the workspace as in the copies that are judged.
+pub fn git_settings() -> &'static [&'static str] {
+    if makes_links() {
+        &[
+            "-c",
+            "core.longpaths=true",
+            "-c",
+            "core.fileMode=false",
+            "-c",
+            "core.symlinks=true",
+        ]
+    } else {
+        &[
+            "-c",
+            "core.longpaths=true",
+            "-c",
+            "core.fileMode=false",
+            "-c",
+            "core.symlinks=false",
+        ]
+    }
+}
+
+/// What `git init` would have found out about this system and a folder that exists, and what the user's settings may not
+/// change: agents see the same bytes as everywhere.
+pub fn git_config(folder: &Path) -> String {
+    format!(
+        "\tfilemode = false\n\tignorecase = {}\n\tsymlinks = {}\n\tautocrlf = false\n\tlongpaths = true\n",
+        !tells_case(folder),
+        makes_links()
+    )
+}
+
+/// Whether we may make symbolic links: it takes a right, or the developer mode. Tried once.
+fn makes_links() -> bool {
+    static MAKES: OnceLock<bool> = OnceLock::new();
+    *MAKES.get_or_init(|| {
+        tempfile::tempdir().is_ok_and(|dir| {
+            let link = dir.path().join("link");
+            std::os::windows::fs::symlink_file("nowhere", &link).is_ok() && link.is_symlink()
+        })
+    })
+}
+
+/// Whether the file system of a folder tells upper from lower case in names.
+pub fn tells_case(folder: &Path) -> bool {
+    super::text::other_case(folder).is_none_or(|other| !other.exists())
+}
+
+/// Where engines listen unless told otherwise, the most likely first.
+pub fn usual_engines(_home: Option<&Path>) -> Vec<String> {
+    vec!["npipe:////./pipe/docker_engine".to_owned()]
+}
+
+/// Whether whoever runs us may do everything: there is nobody of that kind.
+pub fn is_root() -> bool {
+    false
+}
+
+/// The permissions of a file as git and archives write them. Who may run it is not known here.
+pub fn mode(about: &Metadata) -> u32 {
+    let writable = if about.permissions().readonly() {
+        0
+    } else {
+        0o200
+    };
+    writable | if about.is_dir() { 0o555 } else { 0o444 }
+}
+
+/// Set the permissions of a file, of which there is but one: whether it can be written to.
+pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    let mut permissions = fs::metadata(path)?.permissions();
+    permissions.set_readonly(mode & 0o200 == 0);
+    fs::set_permissions(path, permissions)
+}
+
+/// Make a symbolic link. Where that needs rights that we do not have it becomes, as git does it there, a file that
+/// holds the path it leads to.
+pub fn link(target: &Path, link: &Path) -> Result<()> {
+    let leads_to_folder = link.parent().unwrap_or(link).join(target).is_dir();
+    let path = backslashed(target);
+    let made = if leads_to_folder {
+        std::os::windows::fs::symlink_dir(&path, link)
+    } else {
+        std::os::windows::fs::symlink_file(&path, link)
+    };
+    // There are systems that say yes and make nothing.
+    let made = made.and_then(|()| match link.symlink_metadata() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(ErrorKind::Unsupported.into()),
+    });
+    let is_forbidden = |error: &Error| {
+        is_one_of(error, &[ERROR_PRIVILEGE_NOT_HELD, ERROR_NOT_SUPPORTED])
+            || error.kind() == ErrorKind::Unsupported
+    };
+    match made {
+        Err(error) if is_forbidden(&error) => {
+            let mut file = File::create_new(link)?;
+            file.write_all(&bytes_of(target))
+        }
+        other => other,
+    }
+}
+
+/// The path as it has to stand in a link: Windows does not follow one with slashes. Nothing else of it may change, lest
+/// git take the link for another.
+fn backslashed(path: &Path) -> PathBuf {
+    let turn = |unit| {
+        if unit == u16::from(b'/') {
+            u16::from(b'\\')
+        } else {
+            unit
+        }
+    };
+    let units: Vec<u16> = path.as_os_str().encode_wide().map(turn).collect();
+    OsString::from_wide(&units).into()
+}
+
+/// Give a file to another user: who owns a file means nothing to containers here.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub fn give(_path: &Path, _owner: u32) -> Result<()> {
+    Ok(())
+}
+
+/// Make a folder that only its owner enters: the user's folder for temporary files is such a one already.
+pub fn make_private_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir(path)
+}
+
+/// Make a file that only its owner reads, as far as the folder it is in says so.
+pub fn new_private_file(path: &Path) -> Result<File> {
+    File::create_new(path)
+}
+
+/// A path as git writes it.
+pub fn bytes_of(path: &Path) -> Cow<'_, [u8]> {
+    slashed(&path.to_string_lossy())
+        .into_owned()
+        .into_bytes()
+        .into()
+}
+
+/// The path that git writes so.
+pub fn path_of(bytes: &[u8]) -> PathBuf {
+    String::from_utf8_lossy(bytes).into_owned().into()
+}
+
+/// When a file was changed last.
+pub fn changed(about: &Metadata) -> SystemTime {
+    let made = about.created().unwrap_or(SystemTime::UNIX_EPOCH);
+    about.modified().map_or(made, |modified| modified.max(made))
+}
+
+/// What tells a file from all others of its file system.
+#[expect(unsafe_code, reason = "there is no safe call for it")]
+pub fn file_id(file: &File) -> Result<u64> {
+    let mut about = BY_HANDLE_FILE_INFORMATION::default();
+    // SAFETY: the handle is open, and the place is of the right kind and lives until the call ends.
+    let asked = unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut about) };
+    if asked == 0 {
+        return Err(Error::last_os_error());
+    }
+    Ok(u64::from(about.nFileIndexHigh) << 32 | u64::from(about.nFileIndexLow))
+}
+
+/// What a file takes on disk, as far as its length says.
+pub fn disk_bytes(about: &Metadata) -> u64 {
+    about.len()
+}
+
+/// What is the same for all names of a file that has several: not known.
+pub fn several_names(_about: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+/// See to it that the names in a folder stay after a power cut: the file system does so by itself.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub fn sync_folder(_folder: &Path) -> Result<()> {
+    Ok(())
+}
+
+/// Say that a file was changed now.
+pub fn touch(file: &File) -> Result<()> {
+    file.set_times(FileTimes::new().set_modified(SystemTime::now()))
+}
+
+/// Whether somebody holds a file, so that it may be free soon.
+pub(super) fn is_held(error: &Error) -> bool {
+    let held = [
+        ERROR_ACCESS_DENIED,
+        ERROR_SHARING_VIOLATION,
+        ERROR_LOCK_VIOLATION,
+        ERROR_DIR_NOT_EMPTY,
+        ERROR_USER_MAPPED_FILE,
+    ];
+    is_one_of(error, &held)
+        || matches!(
+            error.kind(),
+            ErrorKind::PermissionDenied | ErrorKind::DirectoryNotEmpty
+        )
+}
+
+fn is_one_of(error: &Error, codes: &[u32]) -> bool {
+    let code = error.raw_os_error().map(i32::cast_unsigned);
+    code.is_some_and(|code| codes.contains(&code))
+}
+
+/// Let us remove what is in a folder.
+pub(super) fn make_removable(folder: &Path) -> Result<()> {
+    let _ = set_mode(folder, 0o700);
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            make_removable(&entry.path())?;
+        } else if kind.is_file() {
+            // What is held just now is tried again.
+            let _ = set_mode(&entry.path(), 0o600);
+        }
+    }
+    Ok(())
+}
+
+/// A folder that is held open: files are written to it wherever it is moved. Nothing is written relative to a handle
+/// here, so we ask where the folder is and write there; should it be moved between the last question and the renaming,
+/// which are two calls, the file goes to whoever has taken the name.
+#[derive(Debug)]
+pub struct Folder(File);
+
+impl Folder {
+    /// Hold a folder. It can be moved and removed all the same.
+    pub fn open(path: &Path) -> Result<Folder> {
+        let mut options = OpenOptions::new();
+        options.access_mode(FILE_READ_ATTRIBUTES);
+        options.custom_flags(FILE_FLAG_BACKUP_SEMANTICS);
+        Ok(Folder(options.open(path)?))
+    }
+
+    /// Write a file whole or not at all.
+    pub fn write(&self, name: &str, fresh: &str, bytes: &[u8]) -> Result<()> {
+        let folder = self.place()?;
+        self.check(&folder)?;
+        let made = folder.join(fresh);
+        let mut file = File::create_new(&made)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        drop(file);
+        let named = self
+            .check(&folder)
+            .and_then(|()| retry::rename(&made, &folder.join(name)));
+        if named.is_err() {
+            let _ = std::fs::remove_file(&made);
+        }
+        named
+    }
+
+    /// Refuse to write to another folder that took the name.
+    fn check(&self, place: &Path) -> Result<()> {
+        let there = Folder::open(place)?;
+        if file_id(&there.0)? == file_id(&self.0)? {
+            return Ok(());
+        }
+        Err(Error::other(
+            "the folder was moved, and another took its name",
+        ))
+    }
+
+    /// Where it is now.
+    #[expect(unsafe_code, reason = "there is no safe call for it")]
+    fn place(&self) -> Result<PathBuf> {
+        let mut text = vec![0_u16; 1024];
+        loop {
+            let room = u32::try_from(text.len()).map_err(Error::other)?;
+            // SAFETY: the handle is open, and the place has the room that is said.
+            let length = unsafe {
+                GetFinalPathNameByHandleW(
+                    self.0.as_raw_handle(),
+                    text.as_mut_ptr(),
+                    room,
+                    FILE_NAME_NORMALIZED,
+                )
+            };
+            match usize::try_from(length).map_err(Error::other)? {
+                0 => return Err(Error::last_os_error()),
+                length if length < text.len() => {
+                    text.truncate(length);
+                    return Ok(OsString::from_wide(&text).into());
+                }
+                needed => text.resize(needed, 0),
+            }
+        }
+    }
+}
+
+/// Open a file below `root`, unless a link leads to it.
+pub fn open_beneath(root: &Path, parts: &[std::ffi::OsString]) -> Result<std::fs::File> {
+    std::fs::File::open(path_beneath(root, parts)?)
+}
+
+/// The names in a folder below `root`, to which no link leads.
+pub fn names_beneath(root: &Path, parts: &[std::ffi::OsString]) -> Result<Vec<std::ffi::OsString>> {
+    let entries = std::fs::read_dir(path_beneath(root, parts)?)?;
+    entries.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+fn path_beneath(root: &Path, parts: &[std::ffi::OsString]) -> Result<PathBuf> {
+    let mut path = root.to_owned();
+    for part in parts {
+        path.push(part);
+        if path.symlink_metadata()?.is_symlink() {
+            return Err(std::io::Error::other("a link is not followed"));
+        }
+    }
+    Ok(path)
+}

@@ -1,0 +1,200 @@
+//! The iterations of a trial whose agent was to be started more than once: what each came to, and
+//! what they come to together.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{GatewayRecord, ProcessRecord, Record};
+use crate::{
+    outcome::Outcome,
+    session::{Counts, LogError},
+    usage::Usage,
+};
+
+/// One start of an agent in a trial, with a fresh context, to its end.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct IterationRecord {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Why it was started.
+    pub reason: IterationReason,
+    /// Who was started: `agent.type`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The model that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_requested: Option<String>,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The folder of its files below the artifacts; absent for the last one, whose files lie in the
+    /// artifacts themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The agent's process; absent when none was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessRecord>,
+    /// What it used: the gateway's figures where it counted any, else the agent's own; absent when
+    /// unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The agent's own figures, when those of the gateway are in `usage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_usage: Option<Usage>,
+    /// What the gateway counted; absent when there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayRecord>,
+    /// The agent's own id of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Turns, by the agent's account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// What was counted in its output.
+    pub counts: Counts,
+    /// What went wrong.
+    pub errors: Vec<LogError>,
+    /// What the command of the loop said about the work; absent when it was not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckRecord>,
+}
+
+impl IterationRecord {
+    /// The agent's own figures.
+    fn own_usage(&self) -> Option<&Usage> {
+        let used = self.usage.as_ref().filter(|usage| usage.is_own());
+        self.agent_usage.as_ref().or(used)
+    }
+
+    /// What it came to, in a line.
+    pub fn describe(&self) -> String {
+        let mut text = format!("{} {}", self.kind, self.outcome.as_str());
+        let usage = self.usage.as_ref();
+        if let Some(cost) = usage.and_then(|usage| usage.total.cost_usd) {
+            let _ = write!(text, ", ${:.4}", cost.dollars());
+        }
+        if let Some(check) = &self.check {
+            text.push_str(if check.passed {
+                ", check passed"
+            } else {
+                ", check failed"
+            });
+        }
+        text
+    }
+}
+
+/// Why an agent was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IterationReason {
+    /// It was the first time.
+    First,
+    /// Infrastructure failed the one before.
+    Infrastructure,
+    /// The one before failed.
+    Error,
+    /// The one before changed nothing.
+    NoChange,
+    /// The command of the loop failed after the one before.
+    CheckFailed,
+}
+
+impl IterationReason {
+    /// How it is told.
+    pub fn describe(self) -> &'static str {
+        match self {
+            IterationReason::First => "the first",
+            IterationReason::Infrastructure => "infrastructure failed the one before",
+            IterationReason::Error => "the one before failed",
+            IterationReason::NoChange => "the one before changed nothing",
+            IterationReason::CheckFailed => "the check failed",
+        }
+    }
+}
+
+impl From<RetryOn> for IterationReason {
+    fn from(on: RetryOn) -> IterationReason {
+        match on {
+            RetryOn::Infrastructure => IterationReason::Infrastructure,
+            RetryOn::Error => IterationReason::Error,
+            RetryOn::NoChange => IterationReason::NoChange,
+        }
+    }
+}
+
+/// What the command of a loop said about the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckRecord {
+    /// The command.
+    pub command: String,
+    /// Whether it succeeded.
+    pub passed: bool,
+    /// Its exit code; absent when it did not end by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+impl Record {
+    /// The agent's own figures.
+    pub fn own_usage(&self) -> Option<&Usage> {
+        let used = self.usage.as_ref().filter(|usage| usage.is_own());
+        self.agent_usage.as_ref().or(used)
+    }
+
+    /// How long the agent ran, all its iterations together; absent when it did not.
+    pub fn agent_ms(&self) -> Option<u64> {
+        let of = |process: &Option<ProcessRecord>| process.as_ref().map(|it| it.duration_ms);
+        if self.iterations.is_empty() {
+            return of(&self.process);
+        }
+        let ran: Vec<u64> = self
+            .iterations
+            .iter()
+            .filter_map(|it| of(&it.process))
+            .collect();
+        (!ran.is_empty()).then(|| ran.iter().sum())
+    }
+
+    /// Put the sums of all iterations in the place of the last one's figures. What is not known of
+    /// one is not known of all.
+    pub fn sum_iterations(&mut self) {
+        let all = &self.iterations;
+        if all.len() < 2 {
+            return;
+        }
+        let own: Option<Vec<&Usage>> = all.iter().map(IterationRecord::own_usage).collect();
+        let own = own.as_deref().and_then(Usage::sum);
+        self.turns = all.iter().map(|it| it.turns).sum();
+        self.counts = all.iter().map(|it| it.counts).sum();
+        let accounts: Vec<&GatewayRecord> =
+            all.iter().filter_map(|it| it.gateway.as_ref()).collect();
+        self.gateway = GatewayRecord::sum(&accounts);
+        let counted = self.gateway.as_ref().and_then(GatewayRecord::usage);
+        self.usage = Usage::settled(own.as_ref(), counted.clone());
+        self.agent_usage = own.filter(|_| counted.is_some());
+    }
+}
+
+/// What an agent is started once more after.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryOn {
+    /// The provider, the network or the sandbox failed.
+    Infrastructure,
+    /// The agent itself failed, gave up, or was ended for not getting on.
+    Error,
+    /// The agent said that it was done, and the workspace is as it was.
+    NoChange,
+}
