@@ -1,4 +1,4 @@
-//! What the command line takes.
+//! Command-line arguments.
 
 mod clusters;
 mod logs;
@@ -16,78 +16,78 @@ pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
 };
 
-/// Run coding agents on tasks, watch them, and judge what they did.
+/// Run coding agents on tasks, observe them and judge their work.
 #[derive(Debug, Parser)]
 #[command(
     name = "proctor",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing to judge · 130 interrupted"
+    after_help = "Exit codes: 0 all passed · 1 a trial failed · 2 usage or configuration error · 3 infrastructure failure · 130 interrupted"
 )]
 pub struct Args {
-    /// The suite or test case; may also stand after the command
+    /// Suite or test case; can also be given after the command
     #[arg(long, value_name = "FILE")]
     pub config: Option<Utf8PathBuf>,
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run test cases or a suite: agents work on repos, evaluators judge the results
+    /// Run agents on test cases or a suite, and judge the results
     Run(Box<RunArgs>),
-    /// Judge work that is done already, in a directory that is not touched
+    /// Judge existing work in a directory, without changing it
     Eval(EvalArgs),
     /// Check test cases and suites without running anything
     Validate(ValidateArgs),
-    /// Write a test case to start from
+    /// Write a test case template
     Init(InitArgs),
-    /// List what a suite has, the kinds of agents and evaluators, or the runs on record
+    /// List the agents and tasks of a suite, the types of agents and evaluators, or runs
     List(ListArgs),
-    /// Tell what is installed, which version, and whether it is logged in
+    /// Show installed agents and tools, their versions and login status
     Doctor(DoctorArgs),
-    /// Print a JSON Schema, for editors and for checking what Proctor writes
+    /// Print the JSON Schema of a configuration file or output file
     Schema(SchemaArgs),
-    /// Tell how far a run of a suite is, and what came of it
+    /// Show the progress and results of a run
     Status(StatusArgs),
-    /// Report what runs came to: agents with intervals, tasks, and what cannot be told apart
+    /// Summarize runs: scores with confidence intervals, per agent and per task
     Report(ReportArgs),
-    /// Compare two runs, agents or baselines, and fail when the second is certainly worse
+    /// Compare two runs, agents or baselines, and fail on significant regressions
     Compare(CompareArgs),
-    /// Keep the figures of a run to compare later ones with
+    /// Save the results of a run to compare later runs with
     Baseline(BaselineArgs),
-    /// Watch a run from another terminal, while it runs or afterwards
+    /// Watch a run from another terminal, during or after it
     Watch(WatchArgs),
-    /// Play a trial's session back
+    /// Play back a trial's session
     Replay(ReplayArgs),
-    /// Judge the trials of runs again, from their records; no agent is run
+    /// Judge the trials of runs again from their records, without running agents
     Rescore(RescoreArgs),
-    /// Remove workspaces, runs, and what dead runs left behind
+    /// Remove workspaces, runs and leftovers of killed runs
     Clean(CleanArgs),
-    /// Run one trial of a suite, as the jobs of a cluster do
+    /// Run one trial of a suite (used by cluster jobs)
     Trial(TrialArgs),
     /// Work with tasks
     Task(TaskArgs),
     /// Work with agents' logs
     Log(LogArgs),
-    /// Work with images for trials in containers
+    /// Work with container images for trials
     Image(ImageArgs),
-    /// Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+    /// Run the model gateway on its own: keys, budgets, metering, recordings and scripts
     Gateway(Box<GatewayArgs>),
-    /// Show what models cost, since when, and according to whom
+    /// Show the prices of models, with date and source
     Prices(PricesArgs),
-    /// Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
+    /// Serve one task to a Claude Code started with `--sdk-url` (used by adapter scripts)
     SdkServer(SdkServerArgs),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     #[command(alias = "completion")]
     Completions(CompletionsArgs),
 }
 
 impl Command {
-    /// Hand a `--config` that stood before the command to the command; gives it back when the command
-    /// has no use for it.
+    /// Passes a `--config` given before the command to the command. Returns it if the command does
+    /// not take it.
     pub fn take_config(&mut self, file: Utf8PathBuf) -> Result<(), Utf8PathBuf> {
         match self {
             Command::Run(args) => args.config.insert(0, file),
@@ -104,32 +104,32 @@ impl Command {
 /// `proctor rescore`.
 #[derive(Debug, Parser)]
 pub struct RescoreArgs {
-    /// Folders or ids of runs; all runs of the project when left out
+    /// Directories or ids of runs [default: all runs of the project]
     #[arg(value_name = "RUN")]
     pub runs: Vec<Utf8PathBuf>,
-    /// The suite: where runs are looked for, and the tasks of runs that Thunderdome wrote
+    /// Suite that locates the runs, and the tasks of runs made by Thunderdome
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub verdicts: VerdictArgs,
-    /// Judge by tasks and evaluators as their files say now
+    /// Use the current definitions of tasks and evaluators
     #[arg(long)]
     pub current: bool,
-    /// How many trials are judged at the same time
+    /// Number of trials judged in parallel
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub parallel: u16,
-    /// Print one JSON array on standard output when all is done
+    /// Print the result as one JSON array on standard output
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which verdicts are made again.
+/// Selects the verdicts to judge again.
 #[derive(Debug, Parser)]
 pub struct VerdictArgs {
-    /// Only verdicts of evaluators that broke; the others stay
+    /// Only judge again where an evaluator had an error
     #[arg(long)]
     pub errors_only: bool,
-    /// Ask judges again instead of taking the answers that were kept
+    /// Query judges again instead of using their cached answers
     #[arg(long, conflicts_with = "errors_only")]
     pub full: bool,
 }
@@ -140,19 +140,20 @@ pub struct VerdictArgs {
     override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>\n       proctor run [OPTIONS] [SUITE]"
 )]
 pub struct RunArgs {
-    /// Test cases (YAML or JSON), folders of test cases or tasks, or one suite; `proctor.yaml` or `thunderdome.yaml` when left out
+    /// Test cases (YAML or JSON), directories of test cases or tasks, or one suite [default:
+    /// `proctor.yaml` or `thunderdome.yaml`]
     #[arg(value_name = "PATH")]
     pub paths: Vec<Utf8PathBuf>,
-    /// A test case or suite; the same as PATH
+    /// Test case or suite; same as PATH
     #[arg(short, long, value_name = "FILE")]
     pub config: Vec<Utf8PathBuf>,
-    /// Print one JSON object on standard output when all is done
+    /// Print the result as one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Remove the workspaces of finished trials; the artifacts stay
+    /// Remove the workspaces of finished trials; keep the artifacts
     #[arg(long)]
     pub delete_workspace: bool,
-    /// Accepted for Thunderdome's sake, without effect
+    /// Accepted for compatibility with Thunderdome; has no effect
     #[arg(long, hide = true)]
     pub cleanup_aggressive: bool,
     /// How to show progress on standard error
@@ -169,13 +170,13 @@ pub struct RunArgs {
 /// `proctor eval`.
 #[derive(Debug, Parser)]
 pub struct EvalArgs {
-    /// What is judged and how: `name`, `description`, `directory`, `evaluators`
+    /// Evaluation file with `name`, `description`, `directory` and `evaluators`
     #[arg(short, long, value_name = "FILE")]
     pub config: Utf8PathBuf,
-    /// The directory with the work, whatever the file says
+    /// Directory to judge; overrides the file
     #[arg(long, value_name = "DIR")]
     pub dir: Option<Utf8PathBuf>,
-    /// Print one JSON object on standard output when all is done
+    /// Print the result as one JSON object on standard output
     #[arg(long)]
     pub json: bool,
     /// How to show progress on standard error
@@ -186,73 +187,75 @@ pub struct EvalArgs {
 /// Whether a run is shown in the live view.
 #[derive(Debug, Parser)]
 pub struct ViewArgs {
-    /// Show the live view (the default on a terminal with more than one trial)
+    /// Show the live view (default on a terminal with more than one trial)
     #[arg(long, conflicts_with = "no_tui")]
     pub tui: bool,
-    /// Show lines instead of the live view
+    /// Print lines instead of the live view
     #[arg(long)]
     pub no_tui: bool,
 }
 
-/// What to run, how often and where.
+/// Selects trials, and sets how often and where they run.
 #[derive(Debug, Default, PartialEq, Eq, Parser)]
 #[command(next_help_heading = "Selection and execution")]
 pub struct PlanArgs {
-    /// Only this agent of a suite; for test cases and folders of tasks, the kind of agent; repeatable
+    /// Only this agent of a suite; for test cases and task directories, the type of agent;
+    /// repeatable
     #[arg(long, value_name = "NAME", alias = "orchestrator")]
     pub agent: Vec<String>,
-    /// Only this task, by its name, its repo or the last part of that; repeatable
+    /// Only this task, by name, repo or last part of the repo; repeatable
     #[arg(long, value_name = "NAME")]
     pub task: Vec<String>,
-    /// Only tasks of this category, or of all below it with `x/*`; repeatable
+    /// Only tasks of this category; `x/*` selects its subcategories; repeatable
     #[arg(long, value_name = "CATEGORY")]
     pub category: Vec<String>,
-    /// How often each agent does each task
+    /// Number of trials of each agent on each task
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub trials: Option<u32>,
-    /// How many trials run at the same time
+    /// Number of trials that run in parallel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub parallel: Option<u16>,
-    /// Where trials execute; overrides the suite
+    /// Where trials run; overrides the suite
     #[arg(long, value_enum, value_name = "KIND")]
     pub sandbox: Option<SandboxArg>,
     /// Network of trials in containers; overrides suite and tasks
     #[arg(long, value_enum, value_name = "NETWORK")]
     pub network: Option<NetworkArg>,
-    /// The seed of the order of the trials
+    /// Seed for the order of the trials
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Retries of a trial after an infrastructure failure
+    /// Number of retries of a trial after an infrastructure failure
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry_infra: u32,
-    /// Continue an earlier run; the newest one unless RUN is given
+    /// Resume an earlier run; the latest one unless RUN is given
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<Utf8PathBuf>,
-    /// Whether a cluster's jobs are cancelled at Ctrl-C; asked on a terminal, else they keep running
+    /// On Ctrl-C, keep or cancel the jobs on the cluster [default: prompt on a terminal, else
+    /// detach]
     #[arg(long, value_enum, value_name = "HOW")]
     pub on_interrupt: Option<InterruptArg>,
-    /// Print the trials in their order and run nothing
+    /// Print the trials in order, and run nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Where trials execute.
+/// Where trials run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SandboxArg {
-    /// In folders and process trees of this machine
+    /// In directories and process trees of this machine
     Local,
     /// In containers
     Docker,
 }
 
-/// What trials in containers may reach.
+/// Network access of trials in containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NetworkArg {
-    /// The gateway and nothing else
+    /// Only the gateway
     Gateway,
-    /// Everything
+    /// Unrestricted
     Open,
-    /// Nothing
+    /// No network
     None,
 }
 
@@ -271,9 +274,9 @@ impl From<NetworkArg> for Network {
 pub enum Progress {
     /// Lines on a terminal, nothing in CI
     Auto,
-    /// A line for each thing that happens
+    /// One line for each event
     Plain,
-    /// Nothing
+    /// No progress
     Quiet,
 }
 
@@ -285,19 +288,19 @@ pub enum Progress {
 pub struct ValidateArgs {
     #[command(flatten)]
     pub cases: Cases,
-    /// Show what each test case resolves to
+    /// Show the resolved values of each test case
     #[arg(short, long)]
     pub verbose: bool,
 }
 
-/// Which test cases.
+/// Selects test cases.
 #[derive(Debug, Parser)]
 pub struct Cases {
-    /// Test cases (YAML or JSON), task folders, folders of either, or suites; `proctor.yaml` or
-    /// `thunderdome.yaml` when left out
+    /// Test cases (YAML or JSON), task directories, directories of either, or suites [default:
+    /// `proctor.yaml` or `thunderdome.yaml`]
     #[arg(value_name = "PATH")]
     pub paths: Vec<Utf8PathBuf>,
-    /// A test case; the same as PATH
+    /// Test case; same as PATH
     #[arg(short, long, value_name = "FILE")]
     pub config: Vec<Utf8PathBuf>,
 }
@@ -305,10 +308,10 @@ pub struct Cases {
 /// `proctor init`.
 #[derive(Debug, Parser)]
 pub struct InitArgs {
-    /// Where to write it
+    /// File to write
     #[arg(default_value = "testcase.yaml")]
     pub path: Utf8PathBuf,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
 }
@@ -316,10 +319,10 @@ pub struct InitArgs {
 /// `proctor list`.
 #[derive(Debug, Parser)]
 pub struct ListArgs {
-    /// What to list.
+    /// Things to list.
     #[command(subcommand)]
     pub what: Option<ListCommand>,
-    /// The suite; `proctor.yaml` or `thunderdome.yaml` when left out
+    /// Suite [default: `proctor.yaml` or `thunderdome.yaml`]
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<Utf8PathBuf>,
     /// Print JSON
@@ -327,17 +330,17 @@ pub struct ListArgs {
     pub json: bool,
 }
 
-/// What to list.
+/// Things to list.
 #[derive(Debug, Subcommand)]
 pub enum ListCommand {
-    /// List the runs on record, newest first
+    /// List runs, newest first
     Runs(ListRunsArgs),
 }
 
 /// `proctor list runs`.
 #[derive(Debug, Parser)]
 pub struct ListRunsArgs {
-    /// The folder of results; `results` and `.proctor` when left out
+    /// Results directory [default: `.proctor` of the project, and `results`]
     #[arg(value_name = "DIR")]
     pub dir: Option<Utf8PathBuf>,
     /// Print JSON
@@ -356,18 +359,18 @@ pub struct DoctorArgs {
 /// `proctor schema`.
 #[derive(Debug, Parser)]
 pub struct SchemaArgs {
-    /// Which schema to print
+    /// Schema to print
     #[arg(value_enum, default_value_t = SchemaName::Suite)]
     pub name: SchemaName,
 }
 
-/// Which schema.
+/// Schemas to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchemaName {
-    /// A test case or suite, as you write it
+    /// Test case or suite
     #[value(alias = "testcase")]
     Suite,
-    /// What `proctor eval` reads
+    /// Evaluation file of `proctor eval`
     Eval,
     /// youbencha-log.json
     Log,
@@ -375,14 +378,14 @@ pub enum SchemaName {
     Results,
     /// record.json
     Record,
-    /// The spec of one trial, which `proctor trial` reads
+    /// Trial spec of `proctor trial`
     Trial,
 }
 
 /// `proctor status`.
 #[derive(Debug, Parser)]
 pub struct StatusArgs {
-    /// The folder or id of a run; the newest run of the project when left out
+    /// Directory or id of a run [default: the latest run of the project]
     #[arg(value_name = "RUN")]
     pub run: Option<Utf8PathBuf>,
     /// Print JSON
@@ -393,10 +396,10 @@ pub struct StatusArgs {
 /// `proctor watch`.
 #[derive(Debug, Parser)]
 pub struct WatchArgs {
-    /// The folder or id of a run; the newest run of the project when left out
+    /// Directory or id of a run [default: the latest run of the project]
     #[arg(value_name = "RUN")]
     pub run: Option<Utf8PathBuf>,
-    /// Print lines instead of the view
+    /// Print lines instead of the live view
     #[arg(long)]
     pub no_tui: bool,
 }
@@ -404,13 +407,13 @@ pub struct WatchArgs {
 /// `proctor replay`.
 #[derive(Debug, Parser)]
 pub struct ReplayArgs {
-    /// The folder of a trial
+    /// Directory of a trial
     #[arg(value_name = "TRIAL")]
     pub trial: Utf8PathBuf,
-    /// How many times as fast as it was; lines come at once when left out
+    /// Playback speed as a multiple of the original [default: 1 in the live view, else no delay]
     #[arg(long, value_name = "N", value_parser = speed)]
     pub speed: Option<f64>,
-    /// Print lines instead of the view
+    /// Print lines instead of the live view
     #[arg(long)]
     pub no_tui: bool,
 }
@@ -420,25 +423,25 @@ fn speed(text: &str) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(|speed| (0.01..=10_000.0).contains(speed));
-    speed.ok_or_else(|| "a number from 0.01 to 10000".to_owned())
+    speed.ok_or_else(|| "expected a number from 0.01 to 10000".to_owned())
 }
 
 /// `proctor clean`.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Without RUN, --older-than or --workspaces only what dead runs left in the temporary folder goes. A run that is running is never touched."
+    after_help = "Without RUN, --older-than or --workspaces, only leftovers of killed runs in the temporary directory are removed. Active runs are never removed."
 )]
 pub struct CleanArgs {
-    /// Runs to remove: folders, or ids
+    /// Directories or ids of runs to remove
     #[arg(value_name = "RUN")]
     pub runs: Vec<Utf8PathBuf>,
-    /// Remove runs that were started longer ago: 90m, 12h, 7d, 2w
+    /// Remove runs started longer ago than this: 90m, 12h, 7d, 2w
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub older_than: Option<std::time::Duration>,
-    /// Remove only the kept workspaces; records and artifacts stay
+    /// Remove only workspaces; keep records and artifacts
     #[arg(long)]
     pub workspaces: bool,
-    /// Show what would go, and remove nothing
+    /// Show what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -458,33 +461,33 @@ fn age(text: &str) -> Result<std::time::Duration, String> {
         .zip(number)
         .and_then(|(unit, number)| number.checked_mul(unit));
     let age = seconds.map(std::time::Duration::from_secs);
-    age.ok_or_else(|| "a whole number and s, m, h, d or w, such as 7d".to_owned())
+    age.ok_or_else(|| "expected an integer followed by s, m, h, d or w, such as 7d".to_owned())
 }
 
 /// `proctor task`.
 #[derive(Debug, Parser)]
 pub struct TaskArgs {
-    /// What to do with a task.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: TaskCommand,
 }
 
-/// What to do with a task.
+/// Subcommand.
 #[derive(Debug, Subcommand)]
 pub enum TaskCommand {
-    /// Prove that doing nothing fails a task and that its reference solution passes it
+    /// Check that a task fails without changes and passes with its reference solution
     Check(CheckArgs),
-    /// Write a task to start from
+    /// Write a task template
     New(NewArgs),
 }
 
 /// `proctor task check`.
 #[derive(Debug, Parser)]
 pub struct CheckArgs {
-    /// Tasks: test cases, task folders, folders of either, or suites
+    /// Test cases, task directories, directories of either, or suites
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<Utf8PathBuf>,
-    /// How often each is tried, to find flaky tasks
+    /// Number of attempts for each task, to detect flaky tasks
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub times: u32,
     /// Print JSON
@@ -495,48 +498,48 @@ pub struct CheckArgs {
 /// `proctor task new`.
 #[derive(Debug, Parser)]
 pub struct NewArgs {
-    /// Its name: the folder that is made
+    /// Name of the task, and directory to create
     #[arg(value_name = "NAME")]
     pub name: Utf8PathBuf,
-    /// What kind of task
+    /// Format of the task
     #[arg(long, value_enum, default_value_t = NewKind::Folder)]
     pub kind: NewKind,
 }
 
-/// What kind of task to write.
+/// Formats of new tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NewKind {
-    /// A folder in Harbor's format
+    /// Directory in Harbor's format
     Folder,
-    /// A git repo with tags, and a suite that names it
+    /// Git repository with tags, and a suite that uses it
     Repo,
-    /// A test case
+    /// Test case
     Testcase,
 }
 
 /// `proctor completions`.
 #[derive(Debug, Parser)]
 pub struct CompletionsArgs {
-    /// Which shell
+    /// Shell
     pub shell: clap_complete::Shell,
 }
 
 /// `proctor sdk-server`.
 #[derive(Debug, Parser)]
 pub struct SdkServerArgs {
-    /// The port on loopback; 0 is any free one, which is told on standard output
+    /// Port on loopback; 0 selects a free port. The port is printed on standard output
     #[arg(long, default_value_t = 9876)]
     pub port: u16,
-    /// The file with what is asked
+    /// File with the prompt
     #[arg(long, value_name = "FILE")]
     pub task_file: Utf8PathBuf,
-    /// Where to leave what was used, as JSON
+    /// JSON file to write usage metrics to
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Utf8PathBuf,
-    /// Give up on a Claude Code that says nothing for so many seconds
+    /// Stop after this many seconds without a message from Claude Code
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub silence: u64,
-    /// Show on standard error what happens
+    /// Print events on standard error
     #[arg(long)]
     pub debug: bool,
 }
@@ -544,40 +547,39 @@ pub struct SdkServerArgs {
 /// `proctor image`.
 #[derive(Debug, Parser)]
 pub struct ImageArgs {
-    /// What to do with images.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: ImageCommand,
 }
 
-/// What to do with images.
+/// Subcommand.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
-    /// Build an image that has an agent's CLI, and print its name
+    /// Build an image with an agent's CLI, and print its name
     Build(ImageBuildArgs),
 }
 
 /// `proctor image build`.
 #[derive(Debug, Parser)]
 pub struct ImageBuildArgs {
-    /// Which agent's
+    /// Agent
     #[arg(value_enum)]
     pub name: ShippedImage,
-    /// An argument of its Dockerfile, such as BASE=IMAGE; may be given more than once
+    /// Build argument, such as BASE=IMAGE; repeatable
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     pub args: Vec<String>,
-    /// The image's name, as a suite names it; may be given more than once
-    /// [default: proctor/NAME:latest]
+    /// Name of the image, for use in suites; repeatable [default: proctor/NAME:latest]
     #[arg(short, long = "tag", value_name = "IMAGE[:TAG]")]
     pub tags: Vec<String>,
-    /// The network of the build's commands, as the engine calls it
+    /// Network of build commands, as named by the container engine
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
 }
 
-/// The images whose Dockerfiles are shipped.
+/// Images whose Dockerfiles are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ShippedImage {
-    /// Claude Code, with Proctor as its SDK server
+    /// Claude Code, with Proctor as SDK server
     ClaudeCode,
     /// Aider
     Aider,

@@ -1,4 +1,4 @@
-//! What goes wrong before, beside or instead of a run, and the exit codes.
+//! Errors of commands, their hints, and exit codes.
 
 use camino::Utf8PathBuf;
 use proctor_gateway::GatewayError;
@@ -17,18 +17,18 @@ use proctor_harness::{
     spec::SpecError,
 };
 
-/// How the program ends.
+/// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// All passed.
     Success,
-    /// Something failed.
+    /// A trial or a check failed.
     Failed,
-    /// Usage or config error.
+    /// Usage or configuration error.
     Usage,
-    /// Infrastructure: nothing to judge.
+    /// Infrastructure failure: there is no result to judge.
     Infrastructure,
-    /// Another process has the trial.
+    /// Another process holds the trial's lease.
     Claimed,
     /// A signal ended the run.
     Interrupted,
@@ -58,40 +58,40 @@ impl From<TrialStatus> for Exit {
     }
 }
 
-/// Something that stops a command.
+/// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// Config files are wrong; each of them is shown.
+    /// Configuration files are not valid; the message shows all of them.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
-    /// A folder holds no test case.
-    #[error("there is no test case in {folder}")]
+    /// A directory does not contain test cases.
+    #[error("no test cases found in {folder}")]
     NoTestCases {
         /// The folder.
         folder: Utf8PathBuf,
     },
     /// No path was given and there is no suite here.
     #[error(
-        "there is nothing to run: no path was given, and there is neither a proctor.yaml nor a thunderdome.yaml here"
+        "nothing to run: no path given, and no proctor.yaml or thunderdome.yaml in this directory"
     )]
     NothingToRun,
-    /// A suite was named twice, or for a command that reads none.
-    #[error("--config before the command has no effect here")]
-    IdleConfig,
-    /// A run was given where a suite belongs.
-    #[error("{folder} holds the results of a run, not tasks")]
-    ResultsOfARun {
+    /// `--config` was given twice, or for a command that does not take it.
+    #[error("`--config` before the command has no effect for this command")]
+    UnusedConfig,
+    /// A run was given instead of a suite or task.
+    #[error("{folder} contains the results of a run, not tasks")]
+    RunInsteadOfTask {
         /// The folder.
         folder: Utf8PathBuf,
     },
-    /// Some of several runs could not be judged again; each was reported.
-    #[error("{count} of the runs could not be judged again")]
+    /// Some of several runs could not be judged again. Each of them was already reported.
+    #[error("runs that could not be judged again: {count}")]
     NotRescored {
         /// How many.
         count: usize,
     },
-    /// A suite was named together with other paths.
-    #[error("{suite} is a suite, and a suite runs alone")]
+    /// A suite was given together with other paths.
+    #[error("{suite} is a suite and cannot be combined with other paths")]
     SuiteAmongOthers {
         /// The suite.
         suite: Utf8PathBuf,
@@ -99,10 +99,10 @@ pub enum CliError {
     /// Two test cases would have the same trials.
     #[error(transparent)]
     SameName(#[from] SameName),
-    /// A filter names what is not there.
+    /// A filter matches nothing.
     #[error(transparent)]
     NoMatch(#[from] NoMatch),
-    /// An option does not go with LiteLLM.
+    /// An option is not supported with LiteLLM.
     #[error("{why}")]
     LiteLlm {
         /// Why.
@@ -114,14 +114,14 @@ pub enum CliError {
     /// The trial of a spec could not be run.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// An option means nothing without a cluster.
-    #[error("{option} does nothing: this suite does not run on a cluster")]
+    /// An option requires a cluster.
+    #[error("{option} has no effect: this suite does not run on a cluster")]
     NeedsCluster {
         /// Which.
         option: &'static str,
     },
-    /// An option does not reach the nodes of a cluster.
-    #[error("{option} does not reach the nodes of a cluster")]
+    /// An option has no effect on the nodes of a cluster.
+    #[error("{option} is not supported for runs on a cluster")]
     NotOnCluster {
         /// Which.
         option: &'static str,
@@ -132,29 +132,32 @@ pub enum CliError {
     /// A task could not be checked.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// The image that another one is built on is missing.
-    #[error("the engine does not have the base image {base:?} and could not pull it")]
+    /// The base image of a build is missing.
+    #[error("the container engine does not have the base image {base:?} and could not pull it")]
     NoBaseImage {
         /// Its name.
         base: String,
-        /// The image that was to be built.
+        /// The image to build.
         shipped: &'static str,
-        /// What the engine says.
+        /// The engine's error.
         source: EngineError,
     },
-    /// The live view was asked for where it cannot be.
+    /// `--tui` was given without a terminal.
     #[error("--tui needs a terminal")]
     NoTerminal,
-    /// A run is not there.
-    #[error("there is no run {run}")]
+    /// There are no runs yet.
+    #[error("no runs found in this project")]
+    NoRuns,
+    /// A run was not found.
+    #[error("run {run} not found")]
     NoRun {
-        /// As it was named.
+        /// The name given by the user.
         run: Utf8PathBuf,
     },
-    /// A folder holds no trial.
+    /// A directory does not contain trials.
     #[error(transparent)]
     NoTrials(#[from] report::NoTrials),
-    /// A file is no result.
+    /// A file is not a valid `results.json`.
     #[error("{path} cannot be reported")]
     NoResults {
         /// The file.
@@ -162,8 +165,8 @@ pub enum CliError {
         /// Why.
         source: report::NoResults,
     },
-    /// A single result has no such report.
-    #[error("a results.json cannot be reported as {format}")]
+    /// The format is not available for a single result.
+    #[error("`--from` does not support the format {format}")]
     FromFormat {
         /// The format.
         format: &'static str,
@@ -174,83 +177,83 @@ pub enum CliError {
     /// Two sets of trials cannot be compared.
     #[error(transparent)]
     Pairing(#[from] report::PairingError),
-    /// A trial left no events.
-    #[error("there is no events.ndjson in {trial}")]
+    /// A trial has no event log.
+    #[error("no events.ndjson found in {trial}")]
     NoEvents {
         /// Its folder.
         trial: Utf8PathBuf,
     },
-    /// Something could not be cleaned.
+    /// A run could not be removed.
     #[error(transparent)]
     Clean(#[from] CleanError),
-    /// An argument of a build is not one.
-    #[error("`{text}` is not written as NAME=VALUE")]
+    /// A build argument is not valid.
+    #[error("invalid build argument `{text}`: expected NAME=VALUE")]
     NotAnArgument {
-        /// As given.
+        /// The argument.
         text: String,
     },
-    /// A setting that does nothing would be a lie.
+    /// A setting needs containers.
     #[error("`{setting}` needs containers")]
     NeedsContainers {
         /// Which.
         setting: &'static str,
     },
-    /// Results would lie in what is judged.
-    #[error("the results would lie in {directory}, which is not to be touched")]
-    NoPlaceForResults {
-        /// The directory that is judged.
+    /// The results directory is inside the directory being evaluated.
+    #[error("refusing to write results inside {directory}, the directory being evaluated")]
+    ResultsInsideEvaluated {
+        /// The directory being evaluated.
         directory: Utf8PathBuf,
     },
-    /// The script of a model cannot be used.
-    #[error("the model's script cannot be read: {0}")]
+    /// A model script is not valid.
+    #[error("invalid model script: {0}")]
     ModelScript(String),
-    /// A file with prices cannot be used.
-    #[error("the prices cannot be read: {0}")]
+    /// A price file is not valid.
+    #[error("invalid price file: {0}")]
     Prices(String),
-    /// Prices without a gateway would do nothing.
-    #[error("--prices does nothing without a gateway")]
-    IdlePrices,
-    /// A model without a price.
-    #[error("there is no price for `{model}`")]
+    /// `--prices` was given without a gateway.
+    #[error("`--prices` has no effect without a gateway")]
+    UnusedPrices,
+    /// A model has no known price.
+    #[error("no price known for `{model}`")]
     NoPrice {
         /// The model.
         model: String,
     },
-    /// A gateway that nobody would answer.
+    /// A gateway has no upstream.
     #[error(
-        "the gateway has nobody to ask: no provider's key is set, and there is neither a script nor a recording"
+        "no upstream configured: no provider API key is set, and there is no model script or recording"
     )]
-    NobodyToAsk,
-    /// A name that no key can have, or that two would have.
-    #[error("`{name}` cannot be the name of a key")]
+    NoUpstream,
+    /// A key name is not valid or not unique.
+    #[error("invalid or duplicate key name `{name}`")]
     KeyName {
-        /// As given.
+        /// The name.
         name: String,
     },
-    /// The gateway cannot be started.
+    /// The gateway could not be started.
     #[error("the gateway could not be started")]
     Gateway(#[from] GatewayError),
-    /// A file is in the way.
+    /// A file already exists.
     #[error("{path} already exists")]
     Exists {
         /// The file.
         path: Utf8PathBuf,
     },
-    /// Something is where a new folder is to be made.
+    /// The path of a new directory already exists.
     #[error("{path} already exists")]
-    InTheWay {
+    DirectoryExists {
         /// The path.
         path: Utf8PathBuf,
     },
-    /// Trials were given something bad; the others ran.
+    /// A trial could not be started because its input is not valid. Other trials ran.
     #[error("{agent} on {task}, trial {trial}, could not be started: {message}", agent = .0.agent, task = .0.task, trial = .0.trial, message = .0.message)]
     FailedStart(FailedStart),
-    /// An agent's output cannot be read.
-    #[error("{agent} has no output that could be normalised")]
+    /// The output of an agent cannot be normalized.
+    #[error("the output of `{agent}` cannot be normalized")]
     NoSession {
         /// The agent.
         agent: String,
-        /// Those that have.
+        /// Agents whose output can be normalized.
         known: Vec<&'static str>,
     },
     /// A trial cannot be exported.
@@ -262,7 +265,7 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// What to do about it.
+    /// A suggestion for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             CliError::Run(error)
@@ -270,59 +273,58 @@ impl CliError {
             | CliError::Check(CheckError::Run(error))
             | CliError::Rescore(RescoreError::Run(error)) => run_hint(error),
             CliError::NoTestCases { .. } => {
-                Some("test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one".to_owned())
+                Some("test cases end in .yaml, .yml or .json, and task directories contain a task.toml; create one with `proctor init` or `proctor task new`".to_owned())
             }
             CliError::NoBaseImage { shipped, .. } => Some(format!(
-                "name an image that the engine has: proctor image build {shipped} --arg BASE=IMAGE"
+                "use an available image: proctor image build {shipped} --arg BASE=IMAGE"
             )),
-            CliError::InTheWay { .. } => Some("choose another name".to_owned()),
+            CliError::DirectoryExists { .. } => Some("choose another name".to_owned()),
             CliError::FailedStart(failed) => failed.hint.clone(),
-            CliError::Exists { .. } => Some("use --force to write over it".to_owned()),
+            CliError::Exists { .. } => Some("use --force to overwrite it".to_owned()),
             CliError::NoSession { known, .. } => Some(format!("use one of: {}", known.join(", "))),
             CliError::NothingToRun => {
-                Some("name a test case or a suite (`--config FILE`), or write one with `proctor init`".to_owned())
+                Some("pass a test case or suite, or create one with `proctor init`".to_owned())
             }
-            CliError::IdleConfig => Some("run, validate, list, report and rescore take it, once".to_owned()),
-            CliError::ResultsOfARun { .. } => Some("`rescore` judges it again, `report` shows it".to_owned()),
-            CliError::SuiteAmongOthers { .. } => Some("run each suite with a command of its own".to_owned()),
-            CliError::NoMatch(error) => Some(format!("there are: {}", error.known.join(", "))),
+            CliError::UnusedConfig => Some("only run, validate, list, report and rescore accept `--config`, and only once".to_owned()),
+            CliError::RunInsteadOfTask { .. } => Some("use `proctor rescore` to judge the run again, `proctor report` to show it".to_owned()),
+            CliError::SuiteAmongOthers { .. } => Some("run each suite with a separate command".to_owned()),
+            CliError::NoMatch(error) => available(&error.known),
             CliError::Rescore(RescoreError::Running { .. })
             | CliError::Clean(CleanError::Running { .. }) => {
-                Some("wait for it to end, or end it".to_owned())
+                Some("wait for it to finish, or stop it".to_owned())
             }
             CliError::NotOnCluster { .. } => {
-                Some("write it into the suite, under `gateway`".to_owned())
+                Some("set it in the suite, under `gateway`".to_owned())
             }
-            CliError::NoTerminal => Some("leave --tui out to see lines".to_owned()),
-            CliError::NoRun { .. } => Some("`proctor list runs` shows those on record".to_owned()),
+            CliError::NoTerminal => Some("omit --tui to print lines".to_owned()),
+            CliError::NoRuns => Some("start one with `proctor run`".to_owned()),
+            CliError::NoRun { .. } => Some("`proctor list runs` lists the available runs".to_owned()),
             CliError::NoEvents { .. } | CliError::Export(ExportError::NoRecord { .. }) => {
-                Some("name the folder of a trial, the one that `artifacts` lies in".to_owned())
+                Some("pass the directory of a trial, which contains `artifacts`".to_owned())
             }
-            CliError::NoTrials(_) => Some("name the folder of a run; `proctor list runs` shows those on record".to_owned()),
-            CliError::FromFormat { .. } => Some("use table, markdown or json, or report the run that it lies in".to_owned()),
+            CliError::NoTrials(_) => Some("pass the directory of a run; `proctor list runs` lists the available runs".to_owned()),
+            CliError::FromFormat { .. } => Some("use table, markdown or json, or report the whole run".to_owned()),
             CliError::Baseline(report::BaselineError::Exists { .. }) => Some("use --force to replace it".to_owned()),
             CliError::Baseline(report::BaselineError::Name { .. }) => {
                 Some("use letters, digits, `.`, `_` and `-`".to_owned())
             }
-            CliError::Pairing(report::PairingError::NoAgent { known, .. }) => {
-                Some(format!("there are: {}", known.join(", ")))
-            }
+            CliError::Pairing(report::PairingError::NoAgent { known, .. }) => available(known),
             CliError::Pairing(report::PairingError::NoSharedAgent { .. }) => {
-                Some("name the agents: RUN:AGENT".to_owned())
+                Some("select the agents with RUN:AGENT".to_owned())
             }
-            CliError::NoPlaceForResults { .. } => {
-                Some("name a folder elsewhere with `output_dir`".to_owned())
+            CliError::ResultsInsideEvaluated { .. } => {
+                Some("set `output_dir` to another directory".to_owned())
             }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
             CliError::Export(ExportError::NoSession { .. }) => {
-                Some("use --format otlp-json, which needs no session".to_owned())
+                Some("use --format otlp-json, which does not require a session".to_owned())
             }
-            CliError::IdlePrices => Some("add `gateway: {}` to the file".to_owned()),
-            CliError::NoPrice { .. } => Some("write one into a file and name that with `--prices FILE`, `gateway.prices` or `prices` in .youbencharc; see docs/gateway.md".to_owned()),
-            CliError::NobodyToAsk => Some("set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or use --env-file, --model-script or --replay-models".to_owned()),
-            CliError::KeyName { .. } => Some("use each name once, with letters, digits, `.`, `_` and `-`".to_owned()),
+            CliError::UnusedPrices => Some("add `gateway: {}` to the file".to_owned()),
+            CliError::NoPrice { .. } => Some("add a price with `--prices FILE`, `gateway.prices` or `prices` in .youbencharc; see docs/gateway.md".to_owned()),
+            CliError::NoUpstream => Some("set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or pass --env-file, --model-script or --replay-models".to_owned()),
+            CliError::KeyName { .. } => Some("use unique names of letters, digits, `.`, `_` and `-`".to_owned()),
             CliError::Gateway(GatewayError::Listen { .. }) => Some("choose another address with --listen".to_owned()),
-            CliError::LiteLlm { .. } => Some("leave it out, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
+            CliError::LiteLlm { .. } => Some("remove it, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
             CliError::Clean(_)
             | CliError::Spec(_)
             | CliError::SameName(_)
@@ -368,17 +370,22 @@ impl CliError {
         }
     }
 }
-/// What to do about a suite that could not be run.
+/// The values to choose from, if there are any.
+fn available(known: &[String]) -> Option<String> {
+    (!known.is_empty()).then(|| format!("available: {}", known.join(", ")))
+}
+
+/// A suggestion for a run that could not be started.
 fn run_hint(error: &RunError) -> Option<String> {
     let hint = match error {
         RunError::Trial(error) => return error.hint(),
         RunError::Sandbox(error) => return error.hint(),
-        RunError::Store(error) if error.is_full() => "make room, and go on with --resume",
+        RunError::Store(error) if error.is_full() => "free disk space, and continue with --resume",
         RunError::Changed { .. } => "resume with the same suite and options, or start a new run",
-        RunError::Running { .. } => "wait for it to end, or end it",
-        RunError::Slurm(_) => "`proctor doctor` tells whether Slurm is there",
+        RunError::Running { .. } => "wait for it to finish, or stop it",
+        RunError::Slurm(_) => "`proctor doctor` shows whether Slurm is installed",
         RunError::LiteLlm(LiteLlmError::NotFound { .. }) => {
-            "install it with: pip install 'litellm[proxy]', or name it with `program`"
+            "install it with: pip install 'litellm[proxy]', or set its path with `program`"
         }
         _ => return None,
     };

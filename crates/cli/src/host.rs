@@ -1,4 +1,4 @@
-//! Looks at the machine and the environment, once, at the start.
+//! Reads the machine and the environment, once, at the start.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ fn stays_readable(name: &[u8]) -> bool {
     stays.any(|known| known.as_bytes() == name) || name.starts_with(b"LC_")
 }
 
-/// Whether we were started by the name of Thunderdome, whose files then come first.
+/// Whether the program was started as `thunderdome`. Thunderdome's files then take precedence.
 pub fn is_thunderdome() -> bool {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&name).file_stem();

@@ -18,11 +18,11 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // Started again by ourselves to watch over an agent: nothing else may happen first.
+    // Proctor starts itself as the supervisor of an agent. This must be the first action.
     if let Some(code) = proctor_process::supervise_if_asked() {
         return code;
     }
-    // Started by an engine elsewhere, in a container that carries connections to us.
+    // A remote engine starts Proctor in a container that forwards connections.
     let mut args = std::env::args();
     if args.nth(1).as_deref() == Some(docker::CARRY) {
         let ports: Vec<u16> = args.filter_map(|port| port.parse::<u16>().ok()).collect();
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     } = Args::parse();
     let unused = config.and_then(|file| command.take_config(file).err());
     let done = match command {
-        _ if unused.is_some() => Err(CliError::IdleConfig),
+        _ if unused.is_some() => Err(CliError::UnusedConfig),
         Command::Run(args) => commands::run::run(&args),
         Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),

@@ -20,6 +20,8 @@ const CONVERTED: &[&str] = &[
     "CONTRIBUTING.md",
     "Makefile",
     "README.md",
+    "crates/cli/src",
+    "crates/cli/templates",
     "crates/model-api",
     "docker",
     "docs/dev",

@@ -1,4 +1,4 @@
-//! What the command line takes where it is about clusters.
+//! Arguments for clusters.
 
 use camino::Utf8PathBuf;
 use clap::{Parser, ValueEnum};
@@ -6,22 +6,22 @@ use clap::{Parser, ValueEnum};
 /// `proctor trial`.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "It may be started more than once and on several machines: one of them runs the trial. Exit codes: as for `proctor run`, and 4 when another process has the trial."
+    after_help = "The command can be started more than once, on several machines: exactly one process runs the trial. Exit codes: as for `proctor run`, and 4 if another process holds the trial's lease."
 )]
 pub struct TrialArgs {
-    /// The trial's spec, as a run on a cluster writes it
+    /// Trial spec, written by a run on a cluster
     #[arg(long, value_name = "FILE")]
     pub spec: Utf8PathBuf,
-    /// Where its record goes, instead of the folder that the spec names
+    /// Directory for the record; overrides the spec
     #[arg(long, value_name = "DIR")]
     pub out: Option<Utf8PathBuf>,
 }
 
-/// What becomes of a cluster's jobs when a run is interrupted.
+/// How an interrupt affects the jobs on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InterruptArg {
-    /// They go on; `--resume` takes the run up again
+    /// Keep jobs running; `--resume` continues the run
     Detach,
-    /// They are cancelled
+    /// Cancel jobs
     Cancel,
 }

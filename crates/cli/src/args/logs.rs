@@ -1,4 +1,4 @@
-//! What the command line takes where it is about logs.
+//! Arguments for logs.
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand};
@@ -6,15 +6,15 @@ use clap::{Parser, Subcommand};
 /// `proctor log`.
 #[derive(Debug, Parser)]
 pub struct LogArgs {
-    /// What to do with a log.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: LogCommand,
 }
 
-/// What to do with a log.
+/// Subcommand.
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
-    /// Turn an agent's raw output into youbencha-log.json on standard output
+    /// Convert an agent's raw output to youbencha-log.json on standard output
     Normalize(NormalizeArgs),
     /// Write a recorded trial in a format that other tools read
     Export(ExportArgs),
@@ -23,46 +23,47 @@ pub enum LogCommand {
 /// `proctor log normalize`.
 #[derive(Debug, Parser)]
 pub struct NormalizeArgs {
-    /// The agent whose output it is
+    /// Agent that wrote the output
     #[arg(long, default_value = "claude-code")]
     pub agent: String,
-    /// The output: stream-json, a terminal capture, plain text or a session file; `-` is standard input
+    /// Output file: stream-json, terminal capture, plain text or session file; `-` is standard
+    /// input
     pub file: Utf8PathBuf,
-    /// The agent's exit code, if it is known
+    /// Exit code of the agent, if known
     #[arg(long, allow_negative_numbers = true)]
     pub exit_code: Option<i32>,
-    /// What to write
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: NormalizeFormat,
 }
 
-/// What `proctor log normalize` writes.
+/// Output formats of `proctor log normalize`.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 pub enum NormalizeFormat {
-    /// Our log, as in `youbencha-log.json`
+    /// Proctor's log, as in `youbencha-log.json`
     #[default]
     Log,
-    /// An ATIF v1.8 trajectory
+    /// ATIF v1.8 trajectory
     Atif,
 }
 
 /// `proctor log export`.
 #[derive(Debug, Parser)]
 pub struct ExportArgs {
-    /// The trial's folder
+    /// Directory of a trial
     pub trial: Utf8PathBuf,
-    /// The format
+    /// Output format
     #[arg(long, value_enum)]
     pub format: ExportFormat,
-    /// The file to write, instead of standard output
+    /// Output file [default: standard output]
     #[arg(short, long)]
     pub output: Option<Utf8PathBuf>,
 }
 
-/// What `proctor log export` writes.
+/// Output formats of `proctor log export`.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum ExportFormat {
-    /// An ATIF v1.8 trajectory: the whole session, step by step
+    /// ATIF v1.8 trajectory: the whole session, step by step
     Atif,
     /// OpenTelemetry spans of the agent, its tools and its model calls, as OTLP JSON
     OtlpJson,

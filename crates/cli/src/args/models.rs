@@ -1,35 +1,34 @@
-//! What the command line takes where it is about models: how agents reach them, the gateway alone, and
-//! prices.
+//! Arguments for models: access of agents to models, the standalone gateway and prices.
 
 use camino::Utf8PathBuf;
 use clap::{Parser, ValueEnum};
 
-/// Options for how agents reach models.
+/// Options for the access of agents to models.
 #[derive(Debug, Default, Parser)]
 #[command(next_help_heading = "Models")]
 pub struct ModelArgs {
-    /// Answer the agents' calls from this file: no model is asked, and nothing is paid
+    /// Answer model calls from this script, without a real model or cost
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<Utf8PathBuf>,
-    /// Record each trial's calls to models below this folder
+    /// Record the model calls of each trial in this directory
     #[arg(long, value_name = "DIR", conflicts_with = "replay_models")]
     pub record_models: Option<Utf8PathBuf>,
-    /// Answer the agents' calls from what was recorded below this folder
+    /// Answer model calls from the recordings in this directory
     #[arg(long, value_name = "DIR")]
     pub replay_models: Option<Utf8PathBuf>,
-    /// What becomes of a call that was not recorded
+    /// How to handle calls that were not recorded
     #[arg(long, value_enum, value_name = "HOW", requires = "replay_models")]
     pub on_miss: Option<MissArg>,
-    /// What all trials may spend together, in dollars
+    /// Budget for all trials together, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<u64>,
-    /// A file with prices that win over all others; `proctor prices` shows them
+    /// Price file that overrides all other prices; see `proctor prices`
     #[arg(long, value_name = "FILE")]
     pub prices: Option<Utf8PathBuf>,
 }
 
 impl ModelArgs {
-    /// An option that only the machine knows on which it is given.
+    /// The first given option that has no effect on other machines.
     pub fn here_only(&self) -> Option<&'static str> {
         let given = [
             ("--model-script", self.model_script.is_some()),
@@ -42,40 +41,41 @@ impl ModelArgs {
     }
 }
 
-/// What becomes of a call that was not recorded.
+/// How to handle calls that were not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MissArg {
-    /// It is refused
+    /// Refuse the call
     Strict,
-    /// It goes to the provider
+    /// Forward the call to the provider
     FallThrough,
 }
 
 /// `proctor gateway`.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Real keys come from the environment: ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY (ANTHROPIC_BASE_URL and the like say where the providers are). The status page is at /, metrics for Prometheus at /metrics. Ctrl-C ends it with a summary."
+    after_help = "API keys are read from ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY; ANTHROPIC_BASE_URL etc. set the upstream URLs. The status page is at /, Prometheus metrics at /metrics. Ctrl-C stops the gateway and prints a summary."
 )]
 pub struct GatewayArgs {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4000")]
     pub listen: std::net::SocketAddr,
-    /// A file with the keys of a suite's `gateway`, and `keys` with some of them for each key's name
+    /// File with the settings of a suite's `gateway` section, and `keys` with overrides per key
+    /// name
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<Utf8PathBuf>,
-    /// A file of NAME=value lines with real keys; the environment wins
+    /// File of NAME=value lines with API keys; the environment takes precedence
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<Utf8PathBuf>,
-    /// Make a key of this name; may be given more than once; `default` when there is none
+    /// Create a key with this name; repeatable [default: `default`]
     #[arg(long, value_name = "NAME")]
     pub key_name: Vec<String>,
-    /// Write the keys to this file, which only you can read, instead of showing them
+    /// Write the keys to this private file instead of printing them
     #[arg(long, value_name = "FILE")]
     pub keys_file: Option<Utf8PathBuf>,
-    /// Add a line of JSON for every call to this file
+    /// Append one line of JSON per call to this file
     #[arg(long, value_name = "FILE")]
     pub log: Option<Utf8PathBuf>,
-    /// Print one JSON object at the start, with the keys, and one at the end
+    /// Print one JSON object with the keys at the start, and one at the end
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -84,35 +84,35 @@ pub struct GatewayArgs {
     pub models: ModelArgs,
 }
 
-/// What each key of `proctor gateway` may do.
+/// Limits and settings of each key of `proctor gateway`.
 #[derive(Debug, Parser)]
 #[command(next_help_heading = "Each key")]
 pub struct RuleArgs {
-    /// The most dollars
+    /// Budget in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub budget_usd: Option<u64>,
-    /// The most tokens
+    /// Budget in tokens
     #[arg(long, value_name = "N")]
     pub budget_tokens: Option<u64>,
-    /// The most calls
+    /// Maximum number of calls
     #[arg(long, value_name = "N")]
     pub budget_calls: Option<u64>,
-    /// Only this model, `*` at the end for any ending; may be given more than once
+    /// Allow only this model; a trailing `*` matches any suffix; repeatable
     #[arg(long, value_name = "MODEL")]
     pub allow_model: Vec<String>,
-    /// Send another model; may be given more than once
+    /// Replace a model in requests; repeatable
     #[arg(long, value_name = "FROM=TO", value_parser = pair)]
     pub rename: Vec<(String, String)>,
-    /// The temperature of every request
+    /// Temperature of all requests
     #[arg(long, value_name = "T", value_parser = temperature)]
     pub temperature: Option<f64>,
-    /// The longest answer, in tokens
+    /// Maximum length of a response, in tokens
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
-    /// How often to ask a provider again when it fails
+    /// Number of retries after a provider error
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
     pub retries: Option<u32>,
-    /// Put faults in on purpose, such as '{rate: 0.2, seed: 7, status: [429, 529]}'
+    /// Inject faults, such as '{rate: 0.2, seed: 7, status: [429, 529]}'
     #[arg(long, value_name = "FAULTS", value_parser = proctor_harness::config::parse_faults)]
     pub faults: Option<proctor_gateway::Faults>,
 }
@@ -132,13 +132,13 @@ fn temperature(text: &str) -> Result<f64, String> {
 /// `proctor prices`.
 #[derive(Debug, Parser)]
 pub struct PricesArgs {
-    /// Only this model, and whose word its price is
+    /// Only this model, with the source of its price
     #[arg(value_name = "MODEL")]
     pub model: Option<String>,
-    /// A suite or test case whose `gateway.prices` counts too
+    /// Suite or test case whose `gateway.prices` apply as well
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<Utf8PathBuf>,
-    /// A file with prices that win over all others
+    /// Price file that overrides all other prices
     #[arg(long, value_name = "FILE")]
     pub prices: Option<Utf8PathBuf>,
     /// Print JSON

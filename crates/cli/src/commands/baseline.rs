@@ -47,21 +47,21 @@ fn save(
     place: &Place,
     overwrite: Overwrite,
 ) -> Result<Exit, CliError> {
-    // A bad name is told before anything is read.
+    // Check the name before reading the runs.
     Baseline::path(&place.folder, name)?;
     let runs = super::named_runs(runs, None, &place.host)?;
     let baseline = Baseline::new(name, report::read(&runs)?);
     let trials = baseline.trials.trials.len();
     let path = baseline.save(&place.folder, overwrite)?;
     let shown = path.strip_prefix(&place.host.cwd).unwrap_or(&path);
-    ui::print(&format!("{shown}: {trials} trials\n"))?;
+    ui::print(&format!("{shown}: {}\n", ui::plural(trials, "trial")))?;
     Ok(Exit::Success)
 }
 
 fn list(folder: &Utf8Path) -> Result<Exit, CliError> {
     let found = Baseline::list(folder);
     if found.is_empty() {
-        ui::print("there is no baseline here\n")?;
+        ui::print("no baselines found\n")?;
         return Ok(Exit::Success);
     }
     let mut text = format!("{:<28} {:>6}  agents\n", "baseline", "trials");

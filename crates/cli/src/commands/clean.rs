@@ -1,4 +1,4 @@
-//! `proctor clean`: removes what is no longer wanted, and says what.
+//! `proctor clean`: removes runs, workspaces and leftovers, and lists them.
 
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
@@ -48,14 +48,14 @@ pub fn clean(args: &CleanArgs) -> Result<Exit, CliError> {
     for run in wanted(args, &host)? {
         let queue = runtime.block_on(cluster::queued(&run, &host));
         let cleaned = match queue {
-            // They may all wait yet: nothing in its folder tells of them.
+            // Pending jobs leave no trace in the run's directory.
             Some(queue) if queue != QueueCount::default() => Err(CleanError::Running { run }),
             _ => clean::run(&run, extent, mode),
         };
         match cleaned {
-            // Only a run that was named must be there for the taking.
+            // An active run is an error only if the user named it.
             Err(CleanError::Running { run }) if args.runs.is_empty() => {
-                ui::print(&format!("left {run}: it is running\n"))?;
+                ui::print(&format!("kept {run}: it is running\n"))?;
             }
             removed => tell(&removed?)?,
         }
@@ -63,13 +63,13 @@ pub fn clean(args: &CleanArgs) -> Result<Exit, CliError> {
     tell(&clean::leftovers(&host.temp, mode))?;
     let end = match count {
         0 => "nothing to remove\n".to_owned(),
-        _ => format!("{} in all\n", size(bytes)),
+        _ => format!("{} in total\n", size(bytes)),
     };
     ui::print(&end)?;
     Ok(Exit::Success)
 }
 
-/// The runs that are meant: those named, else those here that are old enough.
+/// The given runs, or else all runs that are old enough.
 fn wanted(args: &CleanArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let runs: Vec<Utf8PathBuf> = if args.runs.is_empty() {
         if args.older_than.is_none() && !args.workspaces {

@@ -15,7 +15,7 @@ use crate::{
     host, ui,
 };
 
-/// Where a job of GitHub's takes its summary from.
+/// The variable that names the summary file of a GitHub Actions job.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
@@ -49,11 +49,11 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     };
     let output = args.output.as_ref().map(|path| host.cwd.join(path));
     write_text(output.as_deref(), &text)?;
-    tell_github(&compared, &host)?;
+    annotate_github(&compared, &host)?;
     Ok(exit(&compared, args))
 }
 
-/// Broken wins; then what could not be judged.
+/// The exit code: violated rules first, then rules without data.
 fn exit(compared: &Compared, args: &CompareArgs) -> Exit {
     let worst = compared.rules.iter().map(|ruled| ruled.ruling).max();
     let has_nothing = || compared.comparisons.iter().all(|it| it.changes.is_empty());
@@ -66,7 +66,7 @@ fn exit(compared: &Compared, args: &CompareArgs) -> Exit {
     }
 }
 
-/// A set of trials, by what it was named.
+/// A set of trials, with the name given by the user.
 #[derive(Clone)]
 struct Named {
     label: String,
@@ -122,8 +122,8 @@ impl Named {
     }
 }
 
-/// In a job of GitHub's: a summary, and a note at each rule that does not hold.
-fn tell_github(compared: &Compared, host: &Host) -> Result<(), CliError> {
+/// In a GitHub Actions job: writes the summary, and an annotation for each rule that does not hold.
+fn annotate_github(compared: &Compared, host: &Host) -> Result<(), CliError> {
     if host.env.get("GITHUB_ACTIONS").is_none_or(|it| it != "true") {
         return Ok(());
     }
@@ -165,7 +165,7 @@ fn data(text: &str) -> String {
         .replace('\n', "%0A")
 }
 
-/// A property of a workflow command, which colons and commas would end.
+/// A property of a workflow command, with colons and commas escaped.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_annotation_is_one_line_whatever_it_says() {
+    fn annotation_escapes_newlines_and_separators() {
         let ruled = Ruled {
             rule: "cost>+20%".to_owned(),
             candidate: "a, b: c".to_owned(),

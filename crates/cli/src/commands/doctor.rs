@@ -20,7 +20,8 @@ use crate::{
     host, ui,
 };
 
-/// What runs trials elsewhere or apart: nothing needs them, so that nothing is hinted at.
+/// Optional programs that run trials in containers or on clusters. There is no hint to install
+/// them.
 const ENGINES: [(&str, &str); 4] = [
     ("slurm", "sbatch"),
     ("docker", "docker"),
@@ -28,24 +29,24 @@ const ENGINES: [(&str, &str); 4] = [
     ("apptainer", "apptainer"),
 ];
 
-/// An engine that takes longer to answer is not waited for.
+/// Timeout for the response of an engine.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What was found out about one program.
+/// The status of one program.
 #[derive(Serialize)]
 struct Finding {
     name: &'static str,
     program: &'static str,
-    /// Where it is; null when it is not installed.
+    /// The path; null if it is not installed.
     path: Option<String>,
     version: Option<String>,
-    /// Whether it has credentials; null when that cannot be told or does not matter.
+    /// Whether it has credentials; null if unknown or not needed.
     authenticated: Option<bool>,
-    /// What to do, when there is something.
+    /// A suggestion for the user.
     hint: Option<String>,
-    /// Why `type: auto` takes it or does not; null for what is no agent.
+    /// Why `type: auto` selects this agent or not; null for other programs.
     auto: Option<String>,
-    /// What `sandbox: docker` has of it; null if nothing.
+    /// How `sandbox: docker` uses it; null if it does not.
     containers: Option<String>,
 }
 
@@ -83,13 +84,13 @@ async fn examine(host: &Host) -> Vec<Finding> {
         path: git.as_ref().map(|git| git.path.to_string()),
         hint: git
             .is_none()
-            .then(|| "install git: every workspace is made with it".to_owned()),
+            .then(|| "install git: it is required to create workspaces".to_owned()),
         version: git.and_then(|git| git.version),
         authenticated: None,
         auto: None,
         containers: None,
     }];
-    // All at once: each is asked for its version and whether it is logged in.
+    // In parallel: each probe starts the CLI.
     let agents = ADAPTERS.iter().map(|adapter| examine_agent(*adapter, host));
     findings.extend(join_all(agents).await.into_iter().flatten());
     findings.extend(ENGINES.map(|(name, program)| Finding {
@@ -107,18 +108,18 @@ async fn examine(host: &Host) -> Vec<Finding> {
         if finding.name == name {
             finding.containers = Some(containers.clone());
         } else if finding.name == "apptainer" && finding.path.is_some() {
-            finding.containers = Some("not driven: it takes Docker or podman".to_owned());
+            finding.containers = Some("not supported: use Docker or podman".to_owned());
         }
     }
     findings
 }
 
-/// Who makes the containers of `sandbox: docker`, and where.
+/// The engine that `sandbox: docker` uses, and its state.
 async fn containers(host: &Host) -> (String, String) {
     let docker = |what: String| ("docker".to_owned(), what);
     let address = match Address::find(host) {
         Ok(Address::Podman(_)) => {
-            let when = "started for a run, because no engine listens";
+            let when = "started for each run, because no engine is listening";
             return ("podman".to_owned(), when.to_owned());
         }
         Ok(address) => address,
@@ -138,11 +139,11 @@ async fn containers(host: &Host) -> (String, String) {
             (maker.name.clone(), what)
         }
         Ok(Err(error)) => docker(error.to_string()),
-        Err(_) => docker(format!("no answer from {address}")),
+        Err(_) => docker(format!("no response from {address}")),
     }
 }
 
-/// Say of each agent why `type: auto` takes it or does not.
+/// Sets for each agent why `type: auto` selects it or not.
 fn explain(findings: &mut [Finding], order: &[String]) {
     let order: Vec<&str> = auto_order(order).iter().map(|it| it.name()).collect();
     let is_there = |name: &&str| {
@@ -163,12 +164,12 @@ fn explain(findings: &mut [Finding], order: &[String]) {
     }
 }
 
-/// What `type: auto` stands for here, and why.
+/// Prints the agent that `type: auto` selects, and why.
 fn show_auto(findings: &[Finding], order: &[String]) -> std::io::Result<()> {
     let whose = if order.is_empty() {
-        "Proctor's order; `agent: {order: [...]}` in .youbencharc sets another"
+        "default order; set another with `agent: {order: [...]}` in .youbencharc"
     } else {
-        "the order of .youbencharc"
+        "order from .youbencharc"
     };
     ui::print(&format!("\nagent type auto ({whose}):\n"))?;
     for adapter in auto_order(order) {

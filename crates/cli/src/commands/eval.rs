@@ -1,4 +1,4 @@
-//! `proctor eval`: judge a directory as it is. No agent runs, and the directory is not touched.
+//! `proctor eval`: judges an existing directory. No agent runs, and the directory is not changed.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
     Ok(summary.status.into())
 }
 
-/// Where the results go: where runs go, unless that is in the directory that is judged.
+/// The results directory: that of runs, unless it is inside the directory being evaluated.
 fn place(task: &Task, host: &Host, settings: &Settings) -> Result<Utf8PathBuf, CliError> {
     let usual = super::runs_dir(host, settings);
     let Files::Existing { directory, .. } = &task.files else {
@@ -66,12 +66,12 @@ fn place(task: &Task, host: &Host, settings: &Settings) -> Result<Utf8PathBuf, C
     let aside = host.cache.as_ref().map(|cache| cache.join("evals"));
     aside
         .filter(|aside| !is_in(aside, directory))
-        .ok_or_else(|| CliError::NoPlaceForResults {
+        .ok_or_else(|| CliError::ResultsInsideEvaluated {
             directory: directory.clone(),
         })
 }
 
-/// Whether a folder, which need not be there yet, would be in another.
+/// Whether a directory, which may not exist yet, is inside another.
 fn is_in(folder: &Utf8Path, other: &Utf8Path) -> bool {
     let there = folder
         .ancestors()

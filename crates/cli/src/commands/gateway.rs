@@ -1,4 +1,4 @@
-//! `proctor gateway`: the gateway alone, until a signal ends it.
+//! `proctor gateway`: the standalone gateway, until a signal stops it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,14 +39,14 @@ pub fn gateway(args: &GatewayArgs) -> Result<Exit, CliError> {
     }
     let gateways = gateways(args, &host)?;
     if !standalone::has_answers(&gateways.common, &host.env) {
-        return Err(CliError::NobodyToAsk);
+        return Err(CliError::NoUpstream);
     }
     let log = args.log.as_ref().map(|file| host.cwd.join(file));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Before anything is shown: whoever reads it may send a signal at once.
+        // Before any output: the process that reads it may send a signal at once.
         let mut signals = StopSignals::listen()?;
         let running = StandaloneGateway::start(&gateways, &host.env, args.listen, log.as_deref())?;
         let keys_file = args.keys_file.as_ref().map(|file| host.cwd.join(file));
@@ -60,7 +60,7 @@ pub fn gateway(args: &GatewayArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// What all keys and each of them may do: by the file, then by the options.
+/// The settings of all keys: from the file, then from the options.
 fn gateways(args: &GatewayArgs, host: &Host) -> Result<Gateways, CliError> {
     let settings = super::settings(host)?;
     let mut gateways = match &args.config {
@@ -103,7 +103,7 @@ fn apply_rules(rules: &RuleArgs, settings: &mut GatewaySettings) {
     if !rules.allow_model.is_empty() {
         settings.models.clone_from(&rules.allow_model);
     }
-    // What the command line says is found first.
+    // Options take precedence.
     settings.rename.splice(0..0, rules.rename.iter().cloned());
     let temperature = rules.temperature.map(Setting::Set);
     settings.temperature = temperature.or(settings.temperature);
@@ -112,7 +112,7 @@ fn apply_rules(rules: &RuleArgs, settings: &mut GatewaySettings) {
     settings.faults = rules.faults.clone().or(settings.faults.take());
 }
 
-/// The file that has the keys while the gateway runs. They are good for nothing afterwards.
+/// The file with the keys, which is removed when the gateway stops and the keys become invalid.
 struct KeysFile(Utf8PathBuf);
 
 impl KeysFile {
@@ -137,7 +137,9 @@ fn greet(
 ) -> std::io::Result<()> {
     let url = running.url();
     if !args.listen.ip().is_loopback() {
-        ui::note("the status page shows names and figures to whoever can reach this address");
+        ui::note(
+            "warning: the status page shows key names and usage to all clients that can connect to this address",
+        );
     }
     let keys: BTreeMap<_, _> = running.keys().collect();
     let shown = args.keys_file.is_none();

@@ -1,4 +1,4 @@
-//! `proctor image`: images that have an agent's CLI, from the Dockerfiles that are shipped.
+//! `proctor image`: builds images with an agent's CLI from the included Dockerfiles.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub fn build(args: &ImageBuildArgs) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// Build an image and give it all its names.
+/// Builds an image and tags it.
 async fn build_as(
     host: &Host,
     spec: &BuildSpec,
@@ -79,7 +79,7 @@ async fn build_as(
     let image = match docker.engine.build(spec, show).await {
         Ok(image) => image,
         Err(source) => {
-            // The engine's words for this differ from engine to engine.
+            // The error text differs between engines.
             let missing = spec.missing_bases(&docker.engine).await.unwrap_or_default();
             return Err(match missing.into_iter().next() {
                 Some(base) => CliError::NoBaseImage {
@@ -97,7 +97,7 @@ async fn build_as(
     Ok(())
 }
 
-/// `NAME=VALUE`, each.
+/// Parses `NAME=VALUE` arguments.
 fn arguments(written: &[String]) -> Result<BTreeMap<String, String>, CliError> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=')?;

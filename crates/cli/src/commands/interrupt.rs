@@ -1,5 +1,5 @@
-//! What Ctrl-C does to a run on a cluster: its jobs go on, or are cancelled. On a terminal the
-//! user is asked.
+//! The effect of Ctrl-C on a run on a cluster: its jobs keep running or are cancelled. On a
+//! terminal there is a prompt.
 
 use std::io::IsTerminal;
 
@@ -12,27 +12,27 @@ use tokio::sync::oneshot;
 
 use crate::{args::InterruptArg, error::CliError, ui};
 
-/// What is done when the user wants to stop.
+/// Handles the first interrupt of a run.
 pub struct Interrupts {
-    /// What becomes of the jobs.
+    /// Whether jobs are cancelled.
     pub on_end: OnEnd,
     how: Option<InterruptArg>,
     jobs: Jobs,
 }
 
-/// Who runs the trials.
+/// Where trials run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Jobs {
-    /// We do.
+    /// In this process.
     None,
-    /// Jobs that get on without us.
+    /// In jobs that do not depend on this process.
     GoOn,
-    /// Jobs whose gateway is ours: without us they are cancelled.
+    /// In jobs that use the gateway of this process. They are cancelled when it exits.
     NeedUs,
 }
 
 impl Interrupts {
-    /// As the command line says.
+    /// The behaviour for an option and an executor.
     pub fn of(how: Option<InterruptArg>, execution: &Execution) -> Result<Interrupts, CliError> {
         let jobs = match &execution.executor {
             Executor::Slurm(slurm) if slurm.gateway == GatewayPlace::Head => Jobs::NeedUs,
@@ -50,14 +50,12 @@ impl Interrupts {
         })
     }
 
-    /// The user wants to stop.
+    /// Handles an interrupt.
     pub async fn stopping(&self, progress: &ui::Progress) {
         match (self.jobs, self.how) {
             (Jobs::None, _) => progress.interrupted(),
             (Jobs::NeedUs, _) => {
-                ui::note(
-                    "the jobs of this run are cancelled: its gateway is here, and ends with us",
-                );
+                ui::note("cancelling the jobs of this run: they use the gateway of this process");
             }
             (Jobs::GoOn, Some(InterruptArg::Detach)) => {}
             (Jobs::GoOn, Some(InterruptArg::Cancel)) => self.on_end.cancel_jobs(),
@@ -70,17 +68,18 @@ impl Interrupts {
     }
 }
 
-/// Ask what is meant; where nobody can answer, nothing is lost.
+/// Prompts the user. Without a terminal, jobs keep running.
 async fn ask() -> InterruptArg {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return InterruptArg::Detach;
     }
-    ui::note("the jobs of this run: cancel them (c), or leave them running (Enter)?");
+    ui::note("cancel the jobs of this run (c), or keep them running (Enter)?");
     let (tell, answered) = oneshot::channel();
-    // Reading a line cannot be given up: a thread waits for it, and a second Ctrl-C does not.
+    // Reading a line cannot be cancelled, so a thread does it. A second Ctrl-C does not wait for
+    // the thread.
     std::thread::spawn(move || {
         let mut answer = String::new();
-        // Who says nothing cancels nothing.
+        // End of file means no answer.
         let _ = std::io::stdin().read_line(&mut answer);
         let _ = tell.send(answer);
     });

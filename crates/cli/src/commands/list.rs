@@ -26,8 +26,7 @@ pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// List the suite that is named or here, and the kinds of agents and evaluators. Thunderdome lists its
-/// file and nothing else.
+/// Lists the suite and the types of agents and evaluators. As `thunderdome`, lists the suite only.
 fn list_all(args: &ListArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let suite = suite(args, &host)?;
@@ -52,7 +51,7 @@ fn list_all(args: &ListArgs) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// The suite that is named, else the one that is here. Only a named one has to be in order.
+/// The given suite, or else the one in the working directory. Only a given suite must be valid.
 fn suite(args: &ListArgs, host: &Host) -> Result<Option<ResolvedSuite>, CliError> {
     let settings = super::settings(host)?;
     let is_named = args.config.is_some() || host::is_thunderdome();
@@ -63,14 +62,14 @@ fn suite(args: &ListArgs, host: &Host) -> Result<Option<ResolvedSuite>, CliError
         Err(errors) if is_named => Err(CliError::Config(errors)),
         Err(_) => {
             ui::note(&format!(
-                "note: {path} is not in order: `proctor validate` shows why"
+                "note: {path} is not valid: `proctor validate` shows the errors"
             ));
             Ok(None)
         }
     }
 }
 
-/// An agent of a suite: its kind, or its script, and its image.
+/// The type or script of an agent, and its image.
 fn described(agent: &SuiteAgent) -> (String, Option<String>) {
     let text = |key: &str| agent.spec.config.get(key).and_then(Node::as_str);
     let kind = match &agent.spec.kind {
@@ -81,7 +80,7 @@ fn described(agent: &SuiteAgent) -> (String, Option<String>) {
     (kind, text("image").map(str::to_owned))
 }
 
-/// The names of a task that people use besides its own.
+/// The aliases of a task that are not paths.
 fn other_names(task: &Task) -> Vec<&str> {
     let aliases = task.aliases.iter().map(String::as_str);
     let is_path = |name: &str| name.contains(['/', '\\']);
@@ -132,7 +131,7 @@ fn suite_text(suite: &ResolvedSuite) -> String {
     text
 }
 
-/// Rows in columns as wide as they have to be.
+/// Appends rows in aligned columns.
 fn columns(text: &mut String, rows: &[[String; 3]]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -150,7 +149,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
     let places = match &args.dir {
         Some(dir) => {
             let dir = host.cwd.join(dir);
-            // A link such as `latest` is the run that it leads to.
+            // Links such as `latest` are resolved.
             vec![platform::true_name(&dir).unwrap_or(dir)]
         }
         None => super::places(&host)?,
@@ -162,7 +161,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         return Ok(Exit::Success);
     }
     if found.is_empty() {
-        ui::print("there is no run on record here\n")?;
+        ui::print("no runs found\n")?;
         return Ok(Exit::Success);
     }
     let mut text = format!(
@@ -177,7 +176,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
 }
 
 fn row(text: &mut String, run: &RunListing, cwd: &Utf8Path) {
-    // As it would be named from here; the whole path is in the JSON.
+    // Relative to the working directory; the JSON has the absolute path.
     let suite = run.suite.as_deref().map(Utf8Path::new);
     let suite = suite.map_or("–", |suite| {
         suite.strip_prefix(cwd).unwrap_or(suite).as_str()

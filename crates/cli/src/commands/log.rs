@@ -68,7 +68,7 @@ pub fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     match &args.output {
         None => export::export(&folder, format, &mut io::stdout().lock())?,
         Some(path) => {
-            // Beside its place first: half a file must not look like a whole one.
+            // Written to a temporary file first, so that an incomplete file is never visible.
             let path = host.cwd.join(path);
             let parent = path.parent().unwrap_or(&host.cwd);
             let file = tempfile::NamedTempFile::new_in(parent)?;

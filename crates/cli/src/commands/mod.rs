@@ -42,7 +42,7 @@ use proctor_harness::{
 
 use crate::{error::CliError, host};
 
-/// The test cases that were named, loaded; all that is wrong with any of them is told at once.
+/// Loads the given test cases. The error lists the faults of all of them.
 fn load<'a>(
     paths: impl IntoIterator<Item = &'a Utf8PathBuf>,
     host: &Host,
@@ -66,7 +66,7 @@ fn load<'a>(
     }
 }
 
-/// A file is itself; a folder is the test cases in it.
+/// The test case files of a path: the file itself, or those in a directory.
 fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let full = host.cwd.join(path);
     if !full.is_dir() {
@@ -78,7 +78,7 @@ fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
             folder: path.to_owned(),
         });
     }
-    // Shown as the user named them.
+    // Relative to the path given by the user.
     let shown = |file: Utf8PathBuf| match file.strip_prefix(&full) {
         Ok(below) => path.join(below),
         Err(_) => file,
@@ -86,7 +86,7 @@ fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     Ok(found.into_iter().map(shown).collect())
 }
 
-/// The task folders of a folder, loaded.
+/// Loads the task directories in a directory.
 fn load_folders(
     path: &Utf8Path,
     host: &Host,
@@ -112,7 +112,7 @@ fn settings(host: &Host) -> Result<Settings, CliError> {
         .map_err(|error| CliError::Config(vec![error]))
 }
 
-/// The suite of the working directory: that of the name that we were started by comes first.
+/// The suite in the working directory. The name of the program decides which file takes precedence.
 fn default_suite(host: &Host) -> Option<Utf8PathBuf> {
     let mut names = ["proctor.yaml", "thunderdome.yaml"];
     if host::is_thunderdome() {
@@ -122,27 +122,28 @@ fn default_suite(host: &Host) -> Option<Utf8PathBuf> {
     found.map(Utf8PathBuf::from)
 }
 
-/// Remarks about settings of a suite that have no effect, or less than they say.
+/// Notes about settings of a suite that have no effect or a limited effect.
 fn notes(suite: &ResolvedSuite) -> Vec<String> {
     let path = suite.source.path();
     let notes = suite.notes.iter();
     notes.map(|note| format!("note: {path}: {note}")).collect()
 }
 
-/// The folder that runs are stored in: `.proctor` of the project, unless the settings name another.
+/// The directory of runs: `.proctor` of the project, unless the settings override it.
 fn runs_dir(host: &Host, settings: &Settings) -> Utf8PathBuf {
     let own = settings.workspace_dir.clone();
     own.unwrap_or_else(|| project_dir(&host.cwd).join(record::PROJECT_DIR))
 }
 
-/// The folder of the project: the nearest one that holds `.proctor` or `.git`, else the working directory.
+/// The project directory: the nearest ancestor with `.proctor` or `.git`, else the working
+/// directory.
 fn project_dir(cwd: &Utf8Path) -> &Utf8Path {
     let marks = [record::PROJECT_DIR, ".git"];
     let is_project = |folder: &&Utf8Path| marks.iter().any(|mark| folder.join(mark).exists());
     cwd.ancestors().find(is_project).unwrap_or(cwd)
 }
 
-/// The folders of results that are meant: that of the suite, and the usual ones.
+/// The directories to search for runs: that of the suite, and the default ones.
 fn results_places(host: &Host, suite: Option<&Utf8Path>) -> Result<Vec<Utf8PathBuf>, CliError> {
     let suite = suite
         .map(Utf8Path::to_owned)
@@ -157,7 +158,7 @@ fn results_places(host: &Host, suite: Option<&Utf8Path>) -> Result<Vec<Utf8PathB
     Ok(places)
 }
 
-/// The runs in these places, ours and those that Thunderdome wrote; the oldest first.
+/// All runs in these directories, including runs made by Thunderdome; the oldest first.
 fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
     let in_place = |place: &Utf8PathBuf| [record::list::find(place), foreign::runs(place)].concat();
     let mut found: Vec<Utf8PathBuf> = places.iter().flat_map(in_place).collect();
@@ -170,7 +171,7 @@ fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// The folders in which runs are looked for when none is named.
+/// The default directories to search for runs.
 fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let mut places = vec![
         runs_dir(host, &settings(host)?),
@@ -182,7 +183,7 @@ fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     Ok(places)
 }
 
-/// The runs that were named; the newest one when none was.
+/// The given runs, or else the latest run.
 fn named_runs(
     named: &[Utf8PathBuf],
     suite: Option<&Utf8Path>,
@@ -196,26 +197,22 @@ fn named_runs(
         .iter()
         .find_map(|place| record::run_folder(&place.join("latest")).ok());
     let newest = latest.or_else(|| all_runs(&places).pop());
-    newest.map(|run| vec![run]).ok_or_else(|| CliError::NoRun {
-        run: "latest".into(),
-    })
+    newest.map(|run| vec![run]).ok_or(CliError::NoRuns)
 }
 
-/// The run that was named, else the newest.
+/// The given run, or else the latest run.
 fn one_run(named: Option<&Utf8Path>, host: &Host) -> Result<Utf8PathBuf, CliError> {
     let named = named.map(Utf8Path::to_owned);
     let mut runs = named_runs(named.as_slice(), None, host)?;
-    runs.pop().ok_or_else(|| CliError::NoRun {
-        run: "latest".into(),
-    })
+    runs.pop().ok_or(CliError::NoRuns)
 }
 
-/// The run of this folder, link or id.
+/// Finds a run by directory, link or id.
 fn find_run(named: &Utf8Path, host: &Host) -> Result<Utf8PathBuf, CliError> {
     run_in(named, &results_places(host, None)?, host)
 }
 
-/// The run of this folder or link, or of this id in these places.
+/// Finds a run by directory or link, or by id in these directories.
 fn run_in(named: &Utf8Path, places: &[Utf8PathBuf], host: &Host) -> Result<Utf8PathBuf, CliError> {
     if let Ok(folder) = record::run_folder(&host.cwd.join(named)) {
         return Ok(folder);

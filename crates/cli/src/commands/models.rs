@@ -1,5 +1,4 @@
-//! How the command line says that agents reach models: the same for suites, test cases and the gateway
-//! alone.
+//! Command-line options for model access, shared by suites, test cases and the standalone gateway.
 
 use proctor_gateway::OnMiss;
 use proctor_harness::{
@@ -14,7 +13,7 @@ use crate::{
     error::CliError,
 };
 
-/// What the options say, read.
+/// Reads the options and the files that they name.
 pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliError> {
     let script = args.model_script.as_ref();
     let script = script.map(|file| read_script(&host.cwd.join(file)));
@@ -47,10 +46,10 @@ fn recordings(args: &ModelArgs, host: &Host) -> Option<Recordings> {
     })
 }
 
-/// Prices without a gateway that counts with them would do nothing.
+/// Refuses `--prices` without a gateway, where it would have no effect.
 pub fn check_prices(args: &ModelArgs, gateway: Option<&GatewaySettings>) -> Result<(), CliError> {
     if args.prices.is_some() && gateway.is_none() {
-        return Err(CliError::IdlePrices);
+        return Err(CliError::UnusedPrices);
     }
     Ok(())
 }

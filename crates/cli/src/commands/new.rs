@@ -1,5 +1,5 @@
-//! `proctor task new`: a task to start from. It is valid; `proctor task check` says what is
-//! still to be filled in.
+//! `proctor task new`: writes a task template. The template is valid; `proctor task check` reports
+//! the parts to fill in.
 
 use fs_err as fs;
 
@@ -9,7 +9,7 @@ use crate::{
     platform, ui,
 };
 
-/// A file of a template: where it goes, and its text.
+/// A file of a template: its path and its text.
 type File = (&'static str, &'static str);
 
 const FOLDER: [File; 6] = [
@@ -65,7 +65,7 @@ const TESTCASE: [File; 3] = [
 pub fn new(args: &NewArgs) -> Result<Exit, CliError> {
     let folder = &args.name;
     if folder.exists() {
-        return Err(CliError::InTheWay {
+        return Err(CliError::DirectoryExists {
             path: folder.clone(),
         });
     }
@@ -86,8 +86,6 @@ pub fn new(args: &NewArgs) -> Result<Exit, CliError> {
             platform::make_executable(&path)?;
         }
     }
-    ui::print(&format!(
-        "wrote {folder}; see what is left to do with: {next}\n"
-    ))?;
+    ui::print(&format!("wrote {folder}; check it with: {next}\n"))?;
     Ok(Exit::Success)
 }

@@ -1,4 +1,5 @@
-//! From paths and options of `proctor run` to a plan: the same options hold for test cases, suites and folders of tasks.
+//! Plans a run from the paths and options of `proctor run`. Test cases, suites and task directories
+//! take the same options.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
@@ -18,7 +19,7 @@ use crate::{
     ui,
 };
 
-/// A plan, and how the command line and the files say that it is executed.
+/// A plan with its execution settings from the command line and the files.
 pub struct PlannedRun {
     /// The plan.
     pub plan: RunPlan,
@@ -30,7 +31,7 @@ pub struct PlannedRun {
     pub results_dir: Utf8PathBuf,
     /// The number of trials at the same time.
     pub parallel: usize,
-    /// Remarks about settings that have no effect.
+    /// Notes about settings that have no effect.
     notes: Vec<String>,
 }
 
@@ -40,7 +41,7 @@ impl PlannedRun {
         matches!(self.plan.input, Input::Cases)
     }
 
-    /// Print remarks and warnings.
+    /// Print notes and warnings.
     pub fn show_notes(&self) {
         for note in &self.notes {
             ui::note(note);
@@ -48,7 +49,7 @@ impl PlannedRun {
         let names = &self.execution.pass_through;
         if !names.is_empty() {
             ui::note(&format!(
-                "warning: agents get {} as they are (secrets.unsafe_pass_through): they can use, print and leak them",
+                "warning: agents receive the real values of {} (secrets.unsafe_pass_through) and can use, print and leak them",
                 names.join(", ")
             ));
         }
@@ -66,7 +67,7 @@ pub fn suite(
     plan_suite(suite, &args.options.agent, args, (host, settings))
 }
 
-/// Plan the tasks of folders with the agents of the command line.
+/// Plans the tasks in directories with the agents of the command line.
 pub fn folders(
     paths: &[Utf8PathBuf],
     args: &RunArgs,
@@ -102,7 +103,7 @@ fn plan_suite(
     overrides.apply(&mut suite.execution.gateway, settings);
     models::check_prices(&args.models, suite.execution.gateway.as_ref())?;
     apply_network(&mut suite.execution, args)?;
-    // Keys of a file are as good as those of the environment.
+    // API keys can come from a file as well as from the environment.
     let host = host.with_env(suite.env.clone(), &suite.secret_names);
     let gateway = suite.execution.gateway.as_ref();
     if let Some(why) = gateway.and_then(GatewaySettings::conflict) {

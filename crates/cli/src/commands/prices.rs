@@ -1,4 +1,4 @@
-//! `proctor prices`: what models cost, and according to whom.
+//! `proctor prices`: the prices of models and their sources.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::{
     host, ui,
 };
 
-/// Prices that come from one place.
+/// The prices of one source.
 struct Layer {
     from: String,
     prices: Vec<Price>,
@@ -30,10 +30,10 @@ struct Row<'a> {
     price: &'a Price,
 }
 
-/// All of it, for programs.
+/// The JSON output.
 #[derive(Serialize)]
 struct Table<'a> {
-    /// The later win.
+    /// Sources in order; later ones take precedence.
     order: Vec<&'a str>,
     prices: Vec<Row<'a>>,
 }
@@ -68,7 +68,7 @@ pub fn prices(args: &PricesArgs) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// Where prices come from, the later before the earlier.
+/// The sources of prices; later ones take precedence.
 fn layers(args: &PricesArgs, host: &Host, settings: &Settings) -> Result<Vec<Layer>, CliError> {
     let mut layers = vec![Layer {
         from: "built-in".to_owned(),
@@ -135,7 +135,7 @@ fn text(order: &[&str], rows: &[Row<'_>], with_source: bool) -> String {
     }
     let _ = write!(
         text,
-        "\nUSD per million tokens. `?`: not seen on the provider's own page.\nThe later wins: {}\n",
+        "\nUSD per million tokens. `?`: not confirmed on the provider's page.\nSources; later ones take precedence: {}\n",
         order.join(", "),
     );
     text
@@ -146,18 +146,14 @@ fn details(price: &Price) -> String {
     if let Some(long) = &price.long {
         let _ = writeln!(
             text,
-            "  prompts of more than {} tokens: {} in, {} out",
+            "  prompts over {} tokens: {} in, {} out",
             ui::count(long.above),
             long.input,
             long.output,
         );
     }
     if let Some(most) = price.up_to {
-        let _ = writeln!(
-            text,
-            "  prompts of more than {} tokens: unknown",
-            ui::count(most)
-        );
+        let _ = writeln!(text, "  prompts over {} tokens: unknown", ui::count(most));
     }
     text
 }

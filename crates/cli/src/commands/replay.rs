@@ -1,4 +1,4 @@
-//! `proctor replay`: a trial's session, played back.
+//! `proctor replay`: plays back a trial's session.
 
 use std::{
     sync::{
@@ -36,7 +36,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// The trial's folder, also when its artifacts or its events are named.
+/// The trial's directory, given the directory, its artifacts or its event log.
 pub(super) fn trial_folder(named: &Utf8Path) -> Utf8PathBuf {
     let folder = match named.file_name() {
         Some(EVENTS_FILE) => named.parent().and_then(Utf8Path::parent),
@@ -69,7 +69,7 @@ fn in_view(folder: Utf8PathBuf, speed: f64) -> Result<(), CliError> {
         Ok::<_, CliError>(())
     })?;
     is_over.store(true, Ordering::SeqCst);
-    // A thread that panicked has given the terminal back and said why.
+    // The thread restores the terminal and prints the message if it panics.
     played.join().unwrap_or(Ok(()))?;
     Ok(())
 }

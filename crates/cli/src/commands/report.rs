@@ -33,7 +33,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// What figures depend on besides the records.
+/// The statistical settings.
 pub fn basis(args: &BasisArgs) -> Basis {
     Basis {
         level: args.level,
@@ -42,7 +42,7 @@ pub fn basis(args: &BasisArgs) -> Basis {
     }
 }
 
-/// The format that a file's name tells.
+/// The format for a file's extension.
 fn named_format(output: Option<&Utf8Path>) -> Option<ReportFormat> {
     match output?.extension()? {
         "md" => Some(ReportFormat::Markdown),
@@ -72,14 +72,14 @@ fn write_report(
     Ok(write_text(output, &text)?)
 }
 
-/// JSON for people and for tools.
+/// Indented JSON.
 pub fn pretty(value: &impl serde::Serialize) -> io::Result<String> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     Ok(text)
 }
 
-/// To a file, or to standard output.
+/// Writes to a file or to standard output.
 pub fn write_text(output: Option<&Utf8Path>, text: &str) -> io::Result<()> {
     match output {
         Some(path) => fs_err::write(path, text),
@@ -87,7 +87,7 @@ pub fn write_text(output: Option<&Utf8Path>, text: &str) -> io::Result<()> {
     }
 }
 
-/// A page may be large: it is written as it is made.
+/// Writes the HTML page as a stream, because it can be large.
 fn write_page(report: &Report, trials: &Trials, output: Option<&Utf8Path>) -> io::Result<()> {
     let Some(path) = output else {
         let mut out = BufWriter::new(io::stdout().lock());
@@ -113,7 +113,7 @@ fn of_results(path: &Utf8Path, format: ReportFormat) -> Result<String, CliError>
         ReportFormat::Table => report::results_text(&json).map_err(failed),
         ReportFormat::Markdown => report::results_markdown(&json).map_err(failed),
         ReportFormat::Json => {
-            // Only what is a result is passed on.
+            // Check that the file is a result.
             report::results_text(&json).map_err(failed)?;
             let value: serde_json::Value =
                 serde_json::from_slice(&json).map_err(io::Error::from)?;

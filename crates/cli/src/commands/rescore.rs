@@ -49,9 +49,9 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
     for run in &runs {
         let summary = match until_done(rescore.run(run, &cancel), &progress, &cancel) {
             Ok(summary) => summary,
-            // One run that cannot be judged does not keep the others from it.
+            // The other runs are still judged.
             Err(error) if runs.len() > 1 => {
-                ui::note(&format!("{run} could not be judged again:"));
+                ui::note(&format!("could not judge {run} again:"));
                 ui::error(&error);
                 failed += 1;
                 continue;
@@ -75,7 +75,7 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// The runs that were named; all on record when none was.
+/// The given runs, or else all runs.
 fn runs(args: &RescoreArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let places = super::results_places(host, args.config.as_deref())?;
     let named = args.runs.iter();
@@ -88,14 +88,12 @@ fn runs(args: &RescoreArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
         named
     };
     if runs.is_empty() {
-        return Err(CliError::NoRun {
-            run: places.first().cloned().unwrap_or_default(),
-        });
+        return Err(CliError::NoRuns);
     }
     Ok(runs)
 }
 
-/// Something failed, else something could not be judged, else all passed.
+/// The worst result: failed, else not judged, else passed.
 fn worst(summaries: &[RescoreSummary]) -> Exit {
     let exits: Vec<Exit> = summaries.iter().map(|it| it.status.into()).collect();
     let order = [Exit::Failed, Exit::Infrastructure];
@@ -127,8 +125,8 @@ fn shown(summary: &RescoreSummary) -> String {
     let changed = summary.trials.iter().filter(|it| it.before != it.after);
     let _ = writeln!(
         text,
-        "{} trials judged again, {} changed, {} not judged · {}",
-        summary.trials.len(),
+        "{} judged again, {} changed, {} not judged · {}",
+        ui::plural(summary.trials.len(), "trial"),
         changed.count(),
         summary.not_judged.len(),
         summary.run_dir,

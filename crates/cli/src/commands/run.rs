@@ -83,7 +83,8 @@ fn execute(planned: &PlannedRun, workspaces: Workspaces, args: &RunArgs) -> Resu
         on_end: &interrupts.on_end,
     };
     let cancel = CancellationToken::new();
-    // The coordinator of a cluster sees trials begin and end: lines show that as well as a view.
+    // The coordinator of a cluster only sees trials start and end, which lines show as well as a
+    // view.
     let shown = if is_cluster { 1 } else { plan.trials.len() };
     let progress = progress(args, &planned.host, shown, &control, &cancel)?;
     let stopping = async || interrupts.stopping(&progress).await;
@@ -124,8 +125,8 @@ fn print_result(
     }
     if summary.detached {
         let hint =
-            "`proctor status` shows their progress, `proctor run SUITE --resume` continues the run";
-        ui::note(&format!("detached: its jobs keep running; {hint}"));
+            "show progress with `proctor status`, continue with `proctor run SUITE --resume`";
+        ui::note(&format!("detached: jobs keep running; {hint}"));
     }
     for lost in &summary.lost_engines {
         ui::note(&format!(
@@ -154,9 +155,9 @@ fn dry_run(plan: &RunPlan) -> Result<Exit, CliError> {
             trial.name, trial.task.name, trial.number
         ))?;
     }
-    let count = plan.trials.len();
     ui::print(&format!(
-        "{count} trials, seed {}; nothing was run\n",
+        "{}, seed {}; nothing was run\n",
+        ui::plural(plan.trials.len(), "trial"),
         plan.seed
     ))?;
     Ok(Exit::Success)
@@ -210,7 +211,7 @@ pub(super) fn until_done<T, E: Into<CliError>>(
     until_stopped(running, progress, cancel, async || progress.interrupted())
 }
 
-/// Wait for a run; `stopping` is done first when a signal stops it.
+/// Waits for a run. When a signal stops it, `stopping` runs first.
 pub(super) fn until_stopped<T, E: Into<CliError>>(
     running: impl Future<Output = Result<T, E>>,
     progress: &ui::Progress,
@@ -232,7 +233,7 @@ pub(super) fn until_stopped<T, E: Into<CliError>>(
                         () = signals.next() => true,
                     };
                     if is_again {
-                        // Asked twice: the supervisors see us go and take the agents along.
+                        // Second signal: when this process exits, the supervisors kill the agents.
                         progress.finish();
                         std::process::exit(130);
                     }

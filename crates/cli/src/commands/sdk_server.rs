@@ -1,4 +1,4 @@
-//! `proctor sdk-server`: the other end of Claude Code's `--sdk-url`, on its own.
+//! `proctor sdk-server`: a standalone server for Claude Code's `--sdk-url`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 
 pub fn sdk_server(args: &SdkServerArgs) -> Result<Exit, CliError> {
     let task = fs_err::read_to_string(&args.task_file)?;
-    // Found out now, and not when the tokens are spent.
+    // Fail before tokens are spent, not after.
     let folder = args.metrics_file.parent();
     if let Some(folder) = folder.filter(|folder| !folder.as_str().is_empty()) {
         fs_err::metadata(folder)?;

@@ -12,15 +12,15 @@ use crate::{
     host, ui,
 };
 
-/// How a run stands, with what a cluster still has of it.
+/// The status of a run, with its jobs on a cluster.
 #[derive(Serialize)]
 struct Standing {
     #[serde(flatten)]
     status: RunStatus,
-    /// Absent when it does not run on a cluster, or nobody can tell.
+    /// Absent if the run is not on a cluster, or the cluster does not respond.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueCount>,
-    /// Trials on a cluster of whose process nothing was heard for long.
+    /// Trials on a cluster whose process has not renewed its lease for a long time.
     silent: usize,
 }
 
@@ -44,10 +44,10 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         let state = match (status.is_running, status.summary.not_run) {
             (true, _) => "running",
             (false, _) if queue.is_some_and(|queue| queue != QueueCount::default()) => {
-                "its jobs keep running without a coordinator; `proctor run … --resume` continues the run"
+                "jobs keep running without a coordinator; continue with `proctor run … --resume`"
             }
             (false, 0) => "finished",
-            (false, _) => "stopped before its end; `proctor run … --resume` continues the run",
+            (false, _) => "stopped early; continue with `proctor run … --resume`",
         };
         if let Some(queue) = queue {
             let (running, pending) = (queue.running, queue.pending);
@@ -57,7 +57,7 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         }
         if silent > 0 {
             ui::print(&format!(
-                "silent: {silent}; their nodes may be dead, and what they had is run again\n"
+                "trials without a heartbeat: {silent}; their nodes may be down, and their trials run again\n"
             ))?;
         }
         ui::print(&format!("{state}\n"))?;

@@ -1,4 +1,4 @@
-//! `proctor trial`: one trial as a program, for the jobs of a cluster.
+//! `proctor trial`: runs one trial, for cluster jobs.
 
 use camino::Utf8Path;
 use proctor_harness::{
@@ -33,13 +33,13 @@ pub fn trial(args: &TrialArgs) -> Result<Exit, CliError> {
     let listener = |event: &RunEvent<'_>| progress.show(event);
     let running = spec.run(&who, &host, &listener, &cancel);
     let attempted = until_done::<_, SpecError>(running, &progress, &cancel)?;
-    let (text, exit) = told(&attempted, Utf8Path::new(&spec.folder));
+    let (text, exit) = describe(&attempted, Utf8Path::new(&spec.folder));
     ui::print(&format!("{text}\n"))?;
     Ok(exit)
 }
 
-/// What the attempt came to, for people and for whoever started us.
-fn told(attempted: &Attempted, folder: &Utf8Path) -> (String, Exit) {
+/// The result of the attempt as text and exit code.
+fn describe(attempted: &Attempted, folder: &Utf8Path) -> (String, Exit) {
     match attempted {
         Attempted::Ran(record) => {
             let (outcome, status) = (record.outcome.as_str(), record.status.as_str());
@@ -47,15 +47,18 @@ fn told(attempted: &Attempted, folder: &Utf8Path) -> (String, Exit) {
             (text, record.status.into())
         }
         Attempted::Recorded(record) => {
-            let text = format!("nothing to do: {folder} has its record");
+            let text = format!("nothing to do: {folder} already has a record");
             (text, record.status.into())
         }
         Attempted::Held(seen) => (
-            format!("nothing done: {} has this trial", holder(seen)),
+            format!(
+                "nothing done: {} holds the lease of this trial",
+                holder(seen)
+            ),
             Exit::Claimed,
         ),
         Attempted::Lost => (
-            "stopped: another process took us for dead and has this trial".to_owned(),
+            "stopped: the lease expired and another process took over this trial".to_owned(),
             Exit::Claimed,
         ),
     }
@@ -72,7 +75,7 @@ fn holder(seen: &Seen) -> String {
     }
 }
 
-/// The job of Slurm that we are, if we are one.
+/// The Slurm job of this process, if any.
 fn job(host: &Host) -> Option<JobName> {
     let get = |name: &str| host.env.get(name);
     let array = get("SLURM_ARRAY_JOB_ID").zip(get("SLURM_ARRAY_TASK_ID"));

@@ -28,7 +28,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
         paths.push(super::default_suite(&host).ok_or(CliError::NothingToRun)?);
     }
     if let Some(folder) = paths.iter().find(|path| is_run(&host.cwd.join(path))) {
-        return Err(CliError::ResultsOfARun {
+        return Err(CliError::RunInsteadOfTask {
             folder: folder.clone(),
         });
     }
@@ -61,7 +61,7 @@ fn is_run(folder: &Utf8Path) -> bool {
     list::is_run(&folder) || foreign::is_run(&folder)
 }
 
-/// Check a suite. Variables are needed by agents that run: here they are notes.
+/// Validates a suite. Unset variables are notes here; they are errors only when agents run.
 fn validate_suite(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<(), CliError> {
     let mut suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
     GatewayOverrides::default().apply(&mut suite.execution.gateway, settings);
@@ -71,11 +71,14 @@ fn validate_suite(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<(
         ui::note(&note);
     }
     let plan = RunPlan::make(&suite, host, 0).map_err(CliError::Config)?;
-    ui::print(&format!("{path}: ok, {} trials\n", plan.trials.len()))?;
+    ui::print(&format!(
+        "{path}: ok, {}\n",
+        ui::plural(plan.trials.len(), "trial")
+    ))?;
     ask(plan.trials.iter().map(|trial| trial.task.as_ref()))
 }
 
-/// Print what the authors of tasks should say, once for each question.
+/// Prints the open questions for task authors, each once.
 fn ask<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), CliError> {
     let mut asked = BTreeSet::new();
     for task in tasks {
@@ -90,7 +93,7 @@ fn ask<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A task folder that is in order, and whether it needs a container.
+/// The result for a valid task directory, with the reason if it requires a container.
 fn validated(task: &Task) -> String {
     match task.needs_container() {
         None => format!("{}: ok\n", task.config_file()),
@@ -98,14 +101,14 @@ fn validated(task: &Task) -> String {
             let why = why.faults.first().map(|fault| fault.message.clone());
             let why = why.unwrap_or_default();
             format!(
-                "{}: ok, needs `--sandbox docker` ({why})\n",
+                "{}: ok, requires `--sandbox docker` ({why})\n",
                 task.config_file()
             )
         }
     }
 }
 
-/// What a test case resolves to.
+/// The resolved values of a test case.
 fn resolved(plan: &TrialPlan) -> String {
     let task = &plan.task;
     let prompt = match plan.agent.prompt() {

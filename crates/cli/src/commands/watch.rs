@@ -1,4 +1,4 @@
-//! `proctor watch`: a run seen from another terminal.
+//! `proctor watch`: shows a run from another terminal.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,7 +26,7 @@ pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
     } else {
         in_lines(watch)?;
     }
-    // A run of test cases has no plan, and so no table.
+    // Runs of older versions have no plan, and so no table.
     if let Ok(status) = run::status(&run) {
         ui::suite_report(&status.summary)?;
     }

@@ -1,4 +1,4 @@
-//! What the cli does differently on Unix and on Windows; the same functions in both files.
+//! Differences between Unix and Windows. Both files define the same functions.
 
 #[cfg(unix)]
 mod unix;

@@ -6,29 +6,29 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err::{self as fs, os::unix::fs::OpenOptionsExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The variables, in their order of precedence, that name the user's home.
+/// The variables, in order of precedence, that name the user's home.
 pub const HOME: &[&str] = &["HOME"];
-/// Those that name the folder for temporary files.
+/// The variables that name the directory for temporary files.
 pub const TEMP: &[&str] = &["TMPDIR"];
-/// Those that name the folder of caches.
+/// The variables that name the cache directory.
 pub const CACHE: &[&str] = &["XDG_CACHE_HOME"];
 
-/// The folder for temporary files when no variable names one.
+/// The default directory for temporary files.
 pub fn usual_temp(_home: Option<&Utf8Path>) -> Utf8PathBuf {
     "/tmp".into()
 }
 
-/// The folder of caches when no variable names one.
+/// The default cache directory.
 pub fn usual_cache(home: &Utf8Path) -> Utf8PathBuf {
     home.join(".cache")
 }
 
-/// A variable's name as it is looked up.
+/// The normalized name of a variable.
 pub fn variable_name(name: String) -> String {
     name
 }
 
-/// Our user and group.
+/// The user id and group id of this process.
 pub fn ids() -> (u32, u32) {
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     (user.as_raw(), group.as_raw())
@@ -44,37 +44,37 @@ pub fn machine(_env: &BTreeMap<String, String>) -> String {
     name
 }
 
-/// The one true name of a file or folder that is there.
+/// The canonical path of an existing file or directory.
 pub fn true_name(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
     path.canonicalize_utf8()
 }
 
-/// Whether writing failed because nobody reads any more.
+/// Whether a write failed because the reader closed the pipe.
 pub fn reader_is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
 
-/// Whether a terminal that calls itself this can be drawn on.
+/// Whether a terminal of this type supports the live view.
 pub fn can_draw(term: Option<&str>) -> bool {
     term.is_some_and(|term| term != "dumb")
 }
 
-/// Make a file, or empty the one that is there, that only its owner can read.
+/// Creates or truncates a file that only its owner can read.
 pub fn private_file(path: &Utf8Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let file = options.open(path)?;
-    // One that was there may have been open to others.
+    // An existing file may have been readable by others.
     fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(file)
 }
 
-/// Let a script be started by its name.
+/// Makes a script executable.
 pub fn make_executable(path: &Utf8Path) -> io::Result<()> {
     fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
 }
 
-/// What asks us to stop: Ctrl-C, `kill`, and a terminal that is closed.
+/// The signals that stop a run: SIGINT, SIGTERM and SIGHUP.
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -82,7 +82,7 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// From now on these signals do nothing by themselves.
+    /// Replaces the default actions of these signals.
     pub fn listen() -> io::Result<StopSignals> {
         Ok(StopSignals {
             interrupt: signal(SignalKind::interrupt())?,

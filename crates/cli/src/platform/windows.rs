@@ -10,15 +10,15 @@ use tokio::signal::windows::{
     ctrl_logoff, ctrl_shutdown,
 };
 
-/// The variables, in their order of precedence, that name the user's home. HOME comes last: shells of
-/// other systems set it to what is no path here.
+/// The variables, in order of precedence, that name the user's home. HOME is last, because
+/// Unix-like shells set it to a path that is not valid on Windows.
 pub const HOME: &[&str] = &["USERPROFILE", "HOME"];
-/// Those that name the folder for temporary files.
+/// The variables that name the directory for temporary files.
 pub const TEMP: &[&str] = &["TMP", "TEMP"];
-/// Those that name the folder of caches.
+/// The variables that name the cache directory.
 pub const CACHE: &[&str] = &["XDG_CACHE_HOME", "LOCALAPPDATA"];
 
-/// The folder for temporary files when no variable names one.
+/// The default directory for temporary files.
 pub fn usual_temp(home: Option<&Utf8Path>) -> Utf8PathBuf {
     home.map_or_else(
         || r"C:\Windows\Temp".into(),
@@ -26,13 +26,13 @@ pub fn usual_temp(home: Option<&Utf8Path>) -> Utf8PathBuf {
     )
 }
 
-/// The folder of caches when no variable names one.
+/// The default cache directory.
 pub fn usual_cache(home: &Utf8Path) -> Utf8PathBuf {
     home.join(r"AppData\Local")
 }
 
-/// A variable's name as it is looked up: names that differ only in case are the same, and PATH is
-/// mostly written `Path`.
+/// The normalized name of a variable. Names are not case-sensitive, and PATH is often spelled
+/// `Path`.
 pub fn variable_name(name: String) -> String {
     if name.eq_ignore_ascii_case("PATH") {
         return "PATH".to_owned();
@@ -40,7 +40,7 @@ pub fn variable_name(name: String) -> String {
     name
 }
 
-/// There are no numbers of users and groups: those of nobody.
+/// Windows has no numeric user and group ids.
 pub fn ids() -> (u32, u32) {
     (u32::MAX, u32::MAX)
 }
@@ -51,8 +51,7 @@ pub fn machine(env: &BTreeMap<String, String>) -> String {
     name.unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// The one true name of a file or folder that is there, as people write it: without the prefix that
-/// turns off the rules for paths.
+/// The canonical path of an existing file or directory, without the `\\?\` prefix.
 pub fn true_name(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
     let real = path.canonicalize_utf8()?;
     Ok(proctor_process::plain_path(real.as_str())
@@ -60,34 +59,35 @@ pub fn true_name(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
         .into())
 }
 
-/// Whether writing failed because nobody reads any more. The standard library does not know all codes for that.
+/// Whether a write failed because the reader closed the pipe. The standard library does not map all
+/// of these error codes.
 pub fn reader_is_gone(error: &io::Error) -> bool {
     const PIPE_NOT_CONNECTED: i32 = 233;
     error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(PIPE_NOT_CONNECTED)
 }
 
-/// Whether a terminal that calls itself this can be drawn on. Consoles say nothing of themselves.
+/// Whether a terminal of this type supports the live view. Consoles do not set TERM.
 pub fn can_draw(term: Option<&str>) -> bool {
     term != Some("dumb")
 }
 
-/// Make a file, or empty the one that is there. Who may read it is what its folder says.
+/// Creates or truncates a file. The permissions of its directory decide which users can read it.
 pub fn private_file(path: &Utf8Path) -> io::Result<fs::File> {
     fs::File::create(path)
 }
 
-/// There is nothing to do: what a file is called says whether it can be started.
+/// Does nothing: the extension of a file decides whether it is executable.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
 pub fn make_executable(_path: &Utf8Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What asks us to stop: Ctrl-C, Ctrl-Break, a console that is closed. After the last Windows waits a
-/// few seconds, in which agents are ended and records written.
+/// The events that stop a run: Ctrl-C, Ctrl-Break and a closed console. After a closed console,
+/// Windows waits a few seconds, in which agents are stopped and records are written.
 ///
-/// Of a user who logs off and a machine that is shut down only services hear, and programs without the
-/// library of windows (user32), which ours comes to load. Else we are ended without a word, and agents
-/// with us, because their jobs end.
+/// Logoff and shutdown events reach only services and programs that have not loaded user32, which
+/// Proctor loads. Otherwise Windows kills this process, and the agents with it, because their job
+/// objects close.
 pub struct StopSignals {
     ctrl_c: CtrlC,
     ctrl_break: CtrlBreak,
@@ -97,7 +97,7 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// From now on these events do nothing by themselves.
+    /// Replaces the default actions of these events.
     pub fn listen() -> io::Result<StopSignals> {
         Ok(StopSignals {
             ctrl_c: ctrl_c()?,

@@ -1,11 +1,11 @@
-//! What people see: progress on standard error, results on standard output.
+//! Terminal output: progress on standard error, results on standard output.
 
 mod progress;
 mod report;
 mod view;
 
 pub use progress::Progress;
-pub use report::{count, replay as replay_report, report, suite_report};
+pub use report::{count, plural, replay as replay_report, report, suite_report};
 pub use view::{Steering, View, clock, is_possible, line, replay, tame};
 
 use std::{
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::{error::CliError, platform};
 
-/// Print to standard output. A reader that has gone is no error: it has seen enough.
+/// Prints to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -32,13 +32,13 @@ pub fn print_json(value: &impl Serialize) -> io::Result<()> {
     print(&format!("{json}\n"))
 }
 
-/// Tell something on standard error.
+/// Prints a line on standard error.
 pub fn note(text: &str) {
-    // There is nowhere left to tell that telling failed.
+    // A failure to write to standard error cannot be reported.
     let _ = anstream::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Show an error: what happened, its causes, what to do.
+/// Prints an error with its causes and hint.
 pub fn error(error: &CliError) {
     let mut text = format!("\x1b[1;31merror:\x1b[0m {error}\n");
     let mut cause = std::error::Error::source(error);
@@ -49,6 +49,6 @@ pub fn error(error: &CliError) {
     if let Some(hint) = error.hint() {
         let _ = writeln!(text, "\x1b[36mhint:\x1b[0m {hint}");
     }
-    // There is nowhere left to tell that telling failed.
+    // A failure to write to standard error cannot be reported.
     let _ = anstream::stderr().write_all(text.as_bytes());
 }

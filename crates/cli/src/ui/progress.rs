@@ -1,4 +1,4 @@
-//! Progress on standard error: what the agent is doing now, how long, how many tokens.
+//! Progress on standard error: the agent's current action, elapsed time and tokens.
 
 use std::{
     collections::BTreeMap,
@@ -26,13 +26,13 @@ pub struct Progress {
     style: Style,
     began: Instant,
     state: Mutex<State>,
-    /// With it the run is shown in the view, as soon as there is a folder to look at.
+    /// If set, the live view shows the run once its directory exists.
     steering: Option<Steering>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// Lines, and below them one that is drawn anew.
+    /// Lines, and a status line below them.
     Terminal,
     /// Lines.
     Plain,
@@ -53,7 +53,7 @@ struct State {
 }
 
 impl Progress {
-    /// In CI and where nobody looks, `auto` is quiet.
+    /// `auto` is quiet in CI and without a terminal.
     pub fn new(wanted: args::Progress, host: &Host) -> Progress {
         let is_watched = io::stderr().is_terminal() && !host.env.contains_key("CI");
         let style = match wanted {
@@ -78,20 +78,20 @@ impl Progress {
         }
     }
 
-    /// Show the run in the view, and let it be steered from there.
+    /// Shows the run in the live view, which can control it.
     pub fn in_view(mut self, steering: Steering) -> Progress {
         self.steering = Some(steering);
         self
     }
 
-    /// Open the view, if it is wanted. Without it there are lines.
+    /// Opens the live view if requested. If that fails, progress is printed as lines.
     fn open_view(&self, state: &mut State, event: &RunEvent<'_>) {
         if let (Some(steering), RunEvent::RunStarted { run_dir, trials }) = (&self.steering, event)
         {
             let watch = RunWatch::expecting(run_dir, *trials);
             match View::start(watch, Some(steering.clone())) {
                 Ok(view) => state.view = Some(view),
-                Err(error) => write(&format!("there is no view: {error}\n")),
+                Err(error) => write(&format!("could not open the live view: {error}\n")),
             }
         }
     }
@@ -116,7 +116,7 @@ impl Progress {
         }
     }
 
-    /// Show an event of one of several trials: when it starts, and what became of it.
+    /// Shows the start and the end of one of several trials.
     pub fn show_trial(&self, trial: usize, event: &RunEvent<'_>) {
         let mut state = self.lock();
         self.open_view(&mut state, event);
@@ -146,7 +146,7 @@ impl Progress {
         }
     }
 
-    /// Draw the last line anew, now and then.
+    /// Redraws the status line periodically.
     pub async fn tick(&self) {
         tokio::time::sleep(TICK).await;
         let state = self.lock();
@@ -159,12 +159,12 @@ impl Progress {
     pub fn interrupted(&self) {
         if self.style != Style::Quiet && self.lock().view.is_none() {
             write(&format!(
-                "{CLEAR_LINE}interrupted: ending the agent and writing its record (again to stop at once)\n"
+                "{CLEAR_LINE}interrupted: stopping the agent and writing its record (press Ctrl-C again to exit immediately)\n"
             ));
         }
     }
 
-    /// Nothing more will happen: the terminal is as it was.
+    /// Ends the display and restores the terminal.
     pub fn finish(&self) {
         let view = self.lock().view.take();
         if view.is_none() && self.style == Style::Terminal {
@@ -180,7 +180,7 @@ impl Progress {
 }
 
 impl State {
-    /// Take an event in; give the line to show for it.
+    /// Applies an event, and returns its line if it has one.
     fn take(&mut self, event: &RunEvent<'_>) -> Option<String> {
         let line = match event {
             RunEvent::RunStarted { .. }
@@ -198,7 +198,7 @@ impl State {
                 self.doing.clear();
                 match phase {
                     Phase::Preparing => "preparing the workspace".to_owned(),
-                    Phase::Running => "the agent works".to_owned(),
+                    Phase::Running => "running the agent".to_owned(),
                     Phase::Judging => "judging".to_owned(),
                 }
             }
@@ -228,7 +228,7 @@ impl State {
         Some(format!("[{}] {line}", elapsed(self.started)))
     }
 
-    /// The line that is drawn anew.
+    /// The status line.
     fn status(&self) -> String {
         if !self.trials.is_empty() {
             return format!("{} running", self.trials.len());

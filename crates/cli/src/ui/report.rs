@@ -1,6 +1,9 @@
-//! The result of a run, for people.
+//! The result of a run as text.
 
-use std::{fmt::Write, io};
+use std::{
+    fmt::{Display, Write},
+    io,
+};
 
 use proctor_harness::{
     record::{Record, ReplayRecord, TrialStatus, Verdict, VerdictStatus, score::Score},
@@ -8,7 +11,7 @@ use proctor_harness::{
     usage::{Usage, UsageSource, Usd},
 };
 
-/// So many differences to a recording are shown for each trial.
+/// The maximum number of differences to a recording shown per trial.
 const SHOWN_DIFFERENCES: usize = 5;
 
 /// Print each trial of a run.
@@ -18,7 +21,7 @@ pub fn report(summary: &RunSummary) -> io::Result<()> {
         match Record::read(&trial.record) {
             Ok(record) => text.push_str(&one(&record, trial.record.as_str())),
             Err(error) => {
-                let _ = writeln!(text, "{}: its record cannot be read: {error}", trial.task);
+                let _ = writeln!(text, "{}: cannot read its record: {error}", trial.task);
             }
         }
         text.push_str(&replay(&trial.task, trial.replay.as_ref()));
@@ -34,8 +37,8 @@ pub fn report(summary: &RunSummary) -> io::Result<()> {
 fn totals(summary: &RunSummary) -> String {
     let count = |status| of(&summary.trials, status);
     format!(
-        "{} trials: {} passed, {} failed, {} not judged, {} not run · {}\n",
-        summary.trials.len() + summary.not_run,
+        "{}: {} passed, {} failed, {} not judged, {} not run · {}\n",
+        plural(summary.trials.len() + summary.not_run, "trial"),
         count(TrialStatus::Passed),
         count(TrialStatus::Failed),
         count(TrialStatus::Error) + count(TrialStatus::Interrupted),
@@ -78,12 +81,12 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     super::print(&text)
 }
 
-/// How infrastructure failed trials: the agent, why, and how many of its trials.
+/// Infrastructure failures: the agent, the error, and the number of trials.
 fn failures(trials: &[TrialSummary]) -> Vec<(&str, &str, usize)> {
     let mut all: Vec<(&str, &str, usize)> = Vec::new();
     for trial in trials {
         let Some(error) = &trial.error else { continue };
-        // A message may hold much of what a program printed.
+        // A message may contain long output of a program.
         let error = error.lines().next().unwrap_or_default();
         let known = all
             .iter_mut()
@@ -100,7 +103,7 @@ fn of(trials: &[TrialSummary], status: TrialStatus) -> usize {
     trials.iter().filter(|trial| trial.status == status).count()
 }
 
-/// The trials of one agent on one task. A sum with an unknown part is unknown.
+/// The row for the trials of one agent on one task. A sum is unknown if a part is unknown.
 fn row(trials: &[TrialSummary]) -> String {
     let Some(first) = trials.first() else {
         return String::new();
@@ -129,24 +132,21 @@ fn one(record: &Record, path: &str) -> String {
     row("agent", &agent(record));
     row("outcome", &outcome(record));
     for iteration in &record.iterations {
-        let told = format!("{}: {}", iteration.number, iteration.describe());
-        row("iteration", &told);
+        let text = format!("{}: {}", iteration.number, iteration.describe());
+        row("iteration", &text);
     }
     row(
         "usage",
         &record.usage.as_ref().map_or("unknown".to_owned(), usage),
     );
     if let Some(diff) = &record.diff {
-        let files = if diff.files_changed == 1 {
-            "file"
-        } else {
-            "files"
-        };
         row(
             "change",
             &format!(
-                "{} {files}, +{} −{} lines",
-                diff.files_changed, diff.lines_added, diff.lines_removed
+                "{}, +{} −{} lines",
+                plural(diff.files_changed, "file"),
+                diff.lines_added,
+                diff.lines_removed
             ),
         );
     }
@@ -179,11 +179,11 @@ fn one(record: &Record, path: &str) -> String {
     format!("{} {}\n{text}", badge(record.status), record.task.name)
 }
 
-/// A score, and what it hides: what the work of an agent that did not complete is worth.
+/// The score. If the agent did not complete, adds the score that its work would have.
 fn worth(score: &Score) -> String {
     match score.judged {
         Some(judged) if judged > score.value => {
-            format!("{:.2} (what it left is worth {judged:.2})", score.value)
+            format!("{:.2} (its work would score {judged:.2})", score.value)
         }
         _ => format!("{:.2}", score.value),
     }
@@ -230,12 +230,12 @@ fn usage(usage: &Usage) -> String {
             }),
     );
     let source = match usage.source {
-        UsageSource::ResultEvent => "the agent's own account",
-        UsageSource::Messages => "added up from messages",
-        UsageSource::Text => "read from text",
+        UsageSource::ResultEvent => "reported by the agent",
+        UsageSource::Messages => "summed over messages",
+        UsageSource::Text => "parsed from text",
         UsageSource::Gateway => "counted by the gateway",
-        UsageSource::Sidecar => "from the agent's file",
-        UsageSource::Iterations => "added up over iterations",
+        UsageSource::Sidecar => "from the agent's metrics file",
+        UsageSource::Iterations => "summed over iterations",
     };
     let least = if usage.lower_bound { "at least " } else { "" };
     format!("{least}{} ({source})", parts.join(" · "))
@@ -267,13 +267,13 @@ fn badge(status: TrialStatus) -> &'static str {
     }
 }
 
-/// What a recording was good for; nothing when all calls were in it and all of it was used.
+/// Differences between the calls and a recording; empty if they match.
 pub fn replay(trial: &str, replay: Option<&ReplayRecord>) -> String {
     let Some(replay) = replay.filter(|replay| replay.missed + replay.unused > 0) else {
         return String::new();
     };
     let mut text = format!(
-        "replay of {trial}: {} answered, {} not recorded, {} recorded and not asked for\n",
+        "replay of {trial}: {} answered, {} not recorded, {} recorded but not used\n",
         replay.answered, replay.missed, replay.unused
     );
     for difference in replay.differences.iter().take(SHOWN_DIFFERENCES) {
@@ -283,7 +283,13 @@ pub fn replay(trial: &str, replay: Option<&ReplayRecord>) -> String {
     text
 }
 
-/// A number with its thousands apart.
+/// A count with its noun, such as `1 trial` or `2 trials`.
+pub fn plural<N: From<u8> + PartialEq + Display>(count: N, noun: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+/// A number with thousands separators.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -301,7 +307,7 @@ mod tests {
     use super::count;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn count_has_thousands_separators() {
         for (number, expect) in [
             (0, "0"),
             (999, "999"),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes ./repo with the three tags that proctor.yaml names. Run it again after a change.
+# Creates ./repo with the three tags that proctor.yaml uses. Run it again after a change.
 set -eu
 cd "$(dirname "$0")"
 rm -rf repo

@@ -67,7 +67,7 @@ fn of_two_processes_that_are_given_the_same_trial_one_runs_it() {
     assert_eq!(codes, [Some(0), Some(4)], "{outputs:?}");
     let again = trial(&context, &spec).run();
     again.assert_code(0);
-    assert!(again.stdout.contains("has its record"), "{again:?}");
+    assert!(again.stdout.contains("already has a record"), "{again:?}");
     let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
     let record = json_of(&folder.join("artifacts/record.json"));
     assert_eq!(record["outcome"], "completed");
@@ -173,7 +173,7 @@ fn work_that_was_not_judged_in_time_is_kept_and_can_be_judged() {
     assert_eq!(record["score"], Value::Null, "nothing is said of the agent");
     done.assert_code(3);
     let again = trial(&context, &spec).run();
-    assert!(again.stdout.contains("has its record"), "{again:?}");
+    assert!(again.stdout.contains("already has a record"), "{again:?}");
     fs_err::write(fast, "").unwrap();
     let latest = suite.join("results/latest");
     let rescored = context.proctor(["rescore", latest.as_str()]).run();

@@ -213,7 +213,10 @@ fn an_instruction_that_needs_docker_is_refused_with_its_line() {
     assert!(!context.root().join("results").exists());
     let valid = context.proctor(["validate", folder.as_str()]).run();
     valid.assert_code(0);
-    assert!(valid.stdout.contains("needs `--sandbox docker`"), "{valid}");
+    assert!(
+        valid.stdout.contains("requires `--sandbox docker`"),
+        "{valid}"
+    );
 }
 
 #[test]

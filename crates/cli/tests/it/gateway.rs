@@ -135,7 +135,7 @@ fn a_test_case_is_recorded_and_replayed_and_a_difference_is_told() {
     assert!(
         shown
             .stdout
-            .contains("0 answered, 1 not recorded, 1 recorded and not asked for"),
+            .contains("0 answered, 1 not recorded, 1 recorded but not used"),
         "{shown}"
     );
     let passed_on = [
@@ -238,8 +238,8 @@ fn prices_are_shown_with_their_date_and_source_and_own_ones_win() {
     anthropic/claude-opus-4-1-20250805       15       75        1.5     18.75        30  2026-11-16  built-in
       source: Anthropic's price page (platform.claude.com/docs/en/about-claude/pricing), stored copy
 
-    USD per million tokens. `?`: not seen on the provider's own page.
-    The later wins: built-in
+    USD per million tokens. `?`: not confirmed on the provider's page.
+    Sources; later ones take precedence: built-in
     ");
     fs_err::write(context.root().join("prices.json"), PRICES).unwrap();
     let all = shown(&["prices", "--prices", "prices.json", "--json"]);
@@ -393,13 +393,13 @@ fn a_gateway_with_nobody_to_ask_or_a_bad_name_does_not_start() {
         .proctor(["gateway", "--listen", "127.0.0.1:0"])
         .run();
     output.assert_code(2);
-    assert!(output.stderr.contains("nobody to ask"), "{output}");
+    assert!(output.stderr.contains("no upstream configured"), "{output}");
     fs_err::write(context.root().join("answers.yaml"), SCRIPT).unwrap();
     for (args, told) in [
-        (&["--key-name", "../x"][..], "cannot be the name of a key"),
+        (&["--key-name", "../x"][..], "invalid or duplicate key name"),
         (
             &["--key-name", "a", "--key-name", "a"],
-            "cannot be the name of a key",
+            "invalid or duplicate key name",
         ),
         (
             &["--faults", "{rate: 3, cut: 1}"],

@@ -385,7 +385,7 @@ fn agents_of_one_run_are_compared_by_name() {
     let wrong = compare(&context, &["good", "pore", "--run", run]);
     wrong.assert_code(2);
     assert!(
-        wrong.stderr.contains("there are: good, poor"),
+        wrong.stderr.contains("available: good, poor"),
         "{}",
         wrong.stderr
     );

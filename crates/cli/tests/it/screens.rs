@@ -1,4 +1,4 @@
-//! What users see when nothing is wrong: help, lists, what a run reports, progress.
+//! Output without errors: help, lists, the report of a run, progress.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::{
     write,
 };
 
-/// Runs `proctor` with these words and returns what it printed.
+/// Runs `proctor` with these arguments and returns its output.
 #[track_caller]
 fn printed(args: &[&str]) -> String {
     let output = context().proctor(args.iter().copied()).run();
@@ -18,69 +18,69 @@ fn printed(args: &[&str]) -> String {
 }
 
 #[test]
-fn help_tells_what_there_is() {
+fn help_lists_commands() {
     assert_snapshot!(printed(&["--help"]), @"
-    Run coding agents on tasks, watch them, and judge what they did
+    Run coding agents on tasks, observe them and judge their work
 
     Usage: proctor [OPTIONS] <COMMAND>
 
     Commands:
-      run          Run test cases or a suite: agents work on repos, evaluators judge the results
-      eval         Judge work that is done already, in a directory that is not touched
+      run          Run agents on test cases or a suite, and judge the results
+      eval         Judge existing work in a directory, without changing it
       validate     Check test cases and suites without running anything
-      init         Write a test case to start from
-      list         List what a suite has, the kinds of agents and evaluators, or the runs on record
-      doctor       Tell what is installed, which version, and whether it is logged in
-      schema       Print a JSON Schema, for editors and for checking what Proctor writes
-      status       Tell how far a run of a suite is, and what came of it
-      report       Report what runs came to: agents with intervals, tasks, and what cannot be told apart
-      compare      Compare two runs, agents or baselines, and fail when the second is certainly worse
-      baseline     Keep the figures of a run to compare later ones with
-      watch        Watch a run from another terminal, while it runs or afterwards
-      replay       Play a trial's session back
-      rescore      Judge the trials of runs again, from their records; no agent is run
-      clean        Remove workspaces, runs, and what dead runs left behind
-      trial        Run one trial of a suite, as the jobs of a cluster do
+      init         Write a test case template
+      list         List the agents and tasks of a suite, the types of agents and evaluators, or runs
+      doctor       Show installed agents and tools, their versions and login status
+      schema       Print the JSON Schema of a configuration file or output file
+      status       Show the progress and results of a run
+      report       Summarize runs: scores with confidence intervals, per agent and per task
+      compare      Compare two runs, agents or baselines, and fail on significant regressions
+      baseline     Save the results of a run to compare later runs with
+      watch        Watch a run from another terminal, during or after it
+      replay       Play back a trial's session
+      rescore      Judge the trials of runs again from their records, without running agents
+      clean        Remove workspaces, runs and leftovers of killed runs
+      trial        Run one trial of a suite (used by cluster jobs)
       task         Work with tasks
       log          Work with agents' logs
-      image        Work with images for trials in containers
-      gateway      Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
-      prices       Show what models cost, since when, and according to whom
-      sdk-server   Serve one task to a Claude Code that connects with `--sdk-url`, for adapter scripts
-      completions  Print a completion script for a shell
+      image        Work with container images for trials
+      gateway      Run the model gateway on its own: keys, budgets, metering, recordings and scripts
+      prices       Show the prices of models, with date and source
+      sdk-server   Serve one task to a Claude Code started with `--sdk-url` (used by adapter scripts)
+      completions  Print a shell completion script
       help         Print this message or the help of the given subcommand(s)
 
     Options:
-          --config <FILE>  The suite or test case; may also stand after the command
+          --config <FILE>  Suite or test case; can also be given after the command
       -h, --help           Print help
       -V, --version        Print version
 
-    Exit codes: 0 all passed · 1 something failed · 2 usage or config error · 3 infrastructure, nothing
-    to judge · 130 interrupted
+    Exit codes: 0 all passed · 1 a trial failed · 2 usage or configuration error · 3 infrastructure
+    failure · 130 interrupted
     ");
     assert_snapshot!(printed(&["log", "normalize", "-h"]), @"
-    Turn an agent's raw output into youbencha-log.json on standard output
+    Convert an agent's raw output to youbencha-log.json on standard output
 
     Usage: proctor log normalize [OPTIONS] <FILE>
 
     Arguments:
-      <FILE>  The output: stream-json, a terminal capture, plain text or a session file; `-` is standard
+      <FILE>  Output file: stream-json, terminal capture, plain text or session file; `-` is standard
               input
 
     Options:
-          --agent <AGENT>          The agent whose output it is [default: claude-code]
-          --exit-code <EXIT_CODE>  The agent's exit code, if it is known
-          --format <FORMAT>        What to write [default: log] [possible values: log, atif]
+          --agent <AGENT>          Agent that wrote the output [default: claude-code]
+          --exit-code <EXIT_CODE>  Exit code of the agent, if known
+          --format <FORMAT>        Output format [default: log] [possible values: log, atif]
       -h, --help                   Print help (see more with '--help')
     ");
     assert_snapshot!(printed(&["schema", "-h"]), @"
-    Print a JSON Schema, for editors and for checking what Proctor writes
+    Print the JSON Schema of a configuration file or output file
 
     Usage: proctor schema [NAME]
 
     Arguments:
-      [NAME]  Which schema to print [default: suite] [possible values: suite, eval, log, results,
-              record, trial]
+      [NAME]  Schema to print [default: suite] [possible values: suite, eval, log, results, record,
+              trial]
 
     Options:
       -h, --help  Print help (see more with '--help')
@@ -90,7 +90,7 @@ fn help_tells_what_there_is() {
 #[test]
 fn help_tells_how_to_run() {
     assert_snapshot!(printed(&["run", "--help"]), @"
-    Run test cases or a suite: agents work on repos, evaluators judge the results
+    Run agents on test cases or a suite, and judge the results
 
     Usage: proctor run [OPTIONS] <PATH>...
            proctor run [OPTIONS] -c <FILE>
@@ -98,183 +98,177 @@ fn help_tells_how_to_run() {
 
     Arguments:
       [PATH]...
-              Test cases (YAML or JSON), folders of test cases or tasks, or one suite; `proctor.yaml` or
-              `thunderdome.yaml` when left out
+              Test cases (YAML or JSON), directories of test cases or tasks, or one suite [default:
+              `proctor.yaml` or `thunderdome.yaml`]
 
     Options:
       -c, --config <FILE>
-              A test case or suite; the same as PATH
+              Test case or suite; same as PATH
 
           --json
-              Print one JSON object on standard output when all is done
+              Print the result as one JSON object on standard output
 
           --delete-workspace
-              Remove the workspaces of finished trials; the artifacts stay
+              Remove the workspaces of finished trials; keep the artifacts
 
           --progress <PROGRESS>
               How to show progress on standard error
 
               Possible values:
               - auto:  Lines on a terminal, nothing in CI
-              - plain: A line for each thing that happens
-              - quiet: Nothing
+              - plain: One line for each event
+              - quiet: No progress
 
               [default: auto]
 
           --tui
-              Show the live view (the default on a terminal with more than one trial)
+              Show the live view (default on a terminal with more than one trial)
 
           --no-tui
-              Show lines instead of the live view
+              Print lines instead of the live view
 
       -h, --help
               Print help (see a summary with '-h')
 
     Models:
           --model-script <FILE>
-              Answer the agents' calls from this file: no model is asked, and nothing is paid
+              Answer model calls from this script, without a real model or cost
 
           --record-models <DIR>
-              Record each trial's calls to models below this folder
+              Record the model calls of each trial in this directory
 
           --replay-models <DIR>
-              Answer the agents' calls from what was recorded below this folder
+              Answer model calls from the recordings in this directory
 
           --on-miss <HOW>
-              What becomes of a call that was not recorded
+              How to handle calls that were not recorded
 
               Possible values:
-              - strict:       It is refused
-              - fall-through: It goes to the provider
+              - strict:       Refuse the call
+              - fall-through: Forward the call to the provider
 
           --max-cost <USD>
-              What all trials may spend together, in dollars
+              Budget for all trials together, in US dollars
 
           --prices <FILE>
-              A file with prices that win over all others; `proctor prices` shows them
+              Price file that overrides all other prices; see `proctor prices`
 
     Selection and execution:
           --agent <NAME>
-              Only this agent of a suite; for test cases and folders of tasks, the kind of agent;
+              Only this agent of a suite; for test cases and task directories, the type of agent;
               repeatable
 
           --task <NAME>
-              Only this task, by its name, its repo or the last part of that; repeatable
+              Only this task, by name, repo or last part of the repo; repeatable
 
           --category <CATEGORY>
-              Only tasks of this category, or of all below it with `x/*`; repeatable
+              Only tasks of this category; `x/*` selects its subcategories; repeatable
 
           --trials <N>
-              How often each agent does each task
+              Number of trials of each agent on each task
 
           --parallel <N>
-              How many trials run at the same time
+              Number of trials that run in parallel
 
           --sandbox <KIND>
-              Where trials execute; overrides the suite
+              Where trials run; overrides the suite
 
               Possible values:
-              - local:  In folders and process trees of this machine
+              - local:  In directories and process trees of this machine
               - docker: In containers
 
           --network <NETWORK>
               Network of trials in containers; overrides suite and tasks
 
               Possible values:
-              - gateway: The gateway and nothing else
-              - open:    Everything
-              - none:    Nothing
+              - gateway: Only the gateway
+              - open:    Unrestricted
+              - none:    No network
 
           --seed <N>
-              The seed of the order of the trials
+              Seed for the order of the trials
 
           --retry-infra <N>
-              Retries of a trial after an infrastructure failure
+              Number of retries of a trial after an infrastructure failure
 
               [default: 0]
 
           --resume [<RUN>]
-              Continue an earlier run; the newest one unless RUN is given
+              Resume an earlier run; the latest one unless RUN is given
 
           --on-interrupt <HOW>
-              Whether a cluster's jobs are cancelled at Ctrl-C; asked on a terminal, else they keep
-              running
+              On Ctrl-C, keep or cancel the jobs on the cluster [default: prompt on a terminal, else
+              detach]
 
               Possible values:
-              - detach: They go on; `--resume` takes the run up again
-              - cancel: They are cancelled
+              - detach: Keep jobs running; `--resume` continues the run
+              - cancel: Cancel jobs
 
           --dry-run
-              Print the trials in their order and run nothing
+              Print the trials in order, and run nothing
     ");
 }
 
 #[test]
 fn help_of_the_gateway_and_of_prices_tells_what_there_is() {
     assert_snapshot!(printed(&["gateway", "-h"]), @"
-    Run the gateway alone: keys, budgets, metering, recordings and scripts for any agent
+    Run the model gateway on its own: keys, budgets, metering, recordings and scripts
 
     Usage: proctor gateway [OPTIONS]
 
     Options:
-          --listen <ADDRESS>  Where to listen [default: 127.0.0.1:4000]
-      -c, --config <FILE>     A file with the keys of a suite's `gateway`, and `keys` with some of them
-                              for each key's name
-          --env-file <FILE>   A file of NAME=value lines with real keys; the environment wins
-          --key-name <NAME>   Make a key of this name; may be given more than once; `default` when there
-                              is none
-          --keys-file <FILE>  Write the keys to this file, which only you can read, instead of showing
-                              them
-          --log <FILE>        Add a line of JSON for every call to this file
-          --json              Print one JSON object at the start, with the keys, and one at the end
+          --listen <ADDRESS>  Address to listen on [default: 127.0.0.1:4000]
+      -c, --config <FILE>     File with the settings of a suite's `gateway` section, and `keys` with
+                              overrides per key name
+          --env-file <FILE>   File of NAME=value lines with API keys; the environment takes precedence
+          --key-name <NAME>   Create a key with this name; repeatable [default: `default`]
+          --keys-file <FILE>  Write the keys to this private file instead of printing them
+          --log <FILE>        Append one line of JSON per call to this file
+          --json              Print one JSON object with the keys at the start, and one at the end
       -h, --help              Print help (see more with '--help')
 
     Each key:
-          --budget-usd <USD>     The most dollars
-          --budget-tokens <N>    The most tokens
-          --budget-calls <N>     The most calls
-          --allow-model <MODEL>  Only this model, `*` at the end for any ending; may be given more than
-                                 once
-          --rename <FROM=TO>     Send another model; may be given more than once
-          --temperature <T>      The temperature of every request
-          --max-tokens <N>       The longest answer, in tokens
-          --retries <N>          How often to ask a provider again when it fails
-          --faults <FAULTS>      Put faults in on purpose, such as '{rate: 0.2, seed: 7, status: [429,
-                                 529]}'
+          --budget-usd <USD>     Budget in US dollars
+          --budget-tokens <N>    Budget in tokens
+          --budget-calls <N>     Maximum number of calls
+          --allow-model <MODEL>  Allow only this model; a trailing `*` matches any suffix; repeatable
+          --rename <FROM=TO>     Replace a model in requests; repeatable
+          --temperature <T>      Temperature of all requests
+          --max-tokens <N>       Maximum length of a response, in tokens
+          --retries <N>          Number of retries after a provider error
+          --faults <FAULTS>      Inject faults, such as '{rate: 0.2, seed: 7, status: [429, 529]}'
 
     Models:
-          --model-script <FILE>  Answer the agents' calls from this file: no model is asked, and nothing
-                                 is paid
-          --record-models <DIR>  Record each trial's calls to models below this folder
-          --replay-models <DIR>  Answer the agents' calls from what was recorded below this folder
-          --on-miss <HOW>        What becomes of a call that was not recorded [possible values: strict,
+          --model-script <FILE>  Answer model calls from this script, without a real model or cost
+          --record-models <DIR>  Record the model calls of each trial in this directory
+          --replay-models <DIR>  Answer model calls from the recordings in this directory
+          --on-miss <HOW>        How to handle calls that were not recorded [possible values: strict,
                                  fall-through]
-          --max-cost <USD>       What all trials may spend together, in dollars
-          --prices <FILE>        A file with prices that win over all others; `proctor prices` shows
-                                 them
+          --max-cost <USD>       Budget for all trials together, in US dollars
+          --prices <FILE>        Price file that overrides all other prices; see `proctor prices`
 
-    Real keys come from the environment: ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY
-    (ANTHROPIC_BASE_URL and the like say where the providers are). The status page is at /, metrics for
-    Prometheus at /metrics. Ctrl-C ends it with a summary.
+    API keys are read from ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY; ANTHROPIC_BASE_URL etc.
+    set the upstream URLs. The status page is at /, Prometheus metrics at /metrics. Ctrl-C stops the
+    gateway and prints a summary.
     ");
     assert_snapshot!(printed(&["prices", "-h"]), @"
-    Show what models cost, since when, and according to whom
+    Show the prices of models, with date and source
 
     Usage: proctor prices [OPTIONS] [MODEL]
 
     Arguments:
-      [MODEL]  Only this model, and whose word its price is
+      [MODEL]  Only this model, with the source of its price
 
     Options:
-      -c, --config <FILE>  A suite or test case whose `gateway.prices` counts too
-          --prices <FILE>  A file with prices that win over all others
+      -c, --config <FILE>  Suite or test case whose `gateway.prices` apply as well
+          --prices <FILE>  Price file that overrides all other prices
           --json           Print JSON
       -h, --help           Print help
     ");
 }
 
 #[test]
-fn a_wrong_command_line_is_a_usage_error() {
+fn wrong_command_line_is_a_usage_error() {
     let context = context();
     for args in [
         &["run"] as &[&str],
@@ -289,8 +283,8 @@ fn a_wrong_command_line_is_a_usage_error() {
     let output = context.proctor(["run", "cases"]).run();
     output.assert_code(2);
     assert_snapshot!(output.stderr, @"
-    error: there is no test case in cases
-    hint: test cases end in .yaml, .yml or .json, and a task's folder has a task.toml; `proctor init` and `proctor task new` write one
+    error: no test cases found in cases
+    hint: test cases end in .yaml, .yml or .json, and task directories contain a task.toml; create one with `proctor init` or `proctor task new`
     ");
 }
 
@@ -329,9 +323,9 @@ fn list_shows_agents_and_evaluators() {
     assert_eq!(list["agents"][0]["name"], "claude-code");
 }
 
-/// What `init` writes is in order, and never written over something.
+/// `init` writes a valid test case and does not overwrite files.
 #[test]
-fn init_writes_a_test_case_that_is_in_order() {
+fn init_writes_a_valid_test_case() {
     let context = context();
     let output = context.proctor(["init"]).run();
     output.assert_code(0);
@@ -345,7 +339,7 @@ fn init_writes_a_test_case_that_is_in_order() {
     output.assert_code(2);
     assert_snapshot!(output.stderr, @"
     error: testcase.yaml already exists
-    hint: use --force to write over it
+    hint: use --force to overwrite it
     ");
     assert_eq!(
         fs_err::read_to_string(context.root().join("testcase.yaml")).unwrap(),
@@ -355,7 +349,7 @@ fn init_writes_a_test_case_that_is_in_order() {
 }
 
 #[test]
-fn doctor_tells_what_is_installed_and_what_to_do() {
+fn doctor_shows_installed_agents_and_hints() {
     let context = context();
     let doctor = || {
         let output = context.proctor(["doctor"]).run();
@@ -381,7 +375,7 @@ fn doctor_tells_what_is_installed_and_what_to_do() {
 }
 
 #[test]
-fn doctor_says_which_agent_auto_is_and_why_not_the_others() {
+fn doctor_explains_which_agent_auto_selects() {
     let context = context();
     install_claude(&context, &[]);
     let auto = || {
@@ -400,13 +394,13 @@ fn doctor_says_which_agent_auto_is_and_why_not_the_others() {
     let settings = context.root().join(".youbencharc");
     fs_err::write(&settings, "agent: {order: [gemini-cli, codex]}\n").unwrap();
     assert_snapshot!(auto(), @"
-    (the order of .youbencharc):
+    (order from .youbencharc):
       gemini-cli      not installed
       codex           chosen: the first in the order that is installed
     ");
     let output = context.proctor(["doctor", "--json"]).run();
-    let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-    let claude = told
+    let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let claude = found
         .as_array()
         .unwrap()
         .iter()
@@ -422,7 +416,7 @@ fn doctor_says_which_agent_auto_is_and_why_not_the_others() {
 }
 
 #[test]
-fn auto_takes_the_first_of_its_order_that_is_installed() {
+fn auto_selects_first_installed_agent_of_its_order() {
     let context = context();
     install_claude(&context, &session(&[write("new.txt", "a\n")]));
     let auto = |order: serde_json::Value| {
@@ -450,14 +444,14 @@ fn auto_takes_the_first_of_its_order_that_is_installed() {
     );
 }
 
-/// What a run looks like to the one who started it.
+/// The report that `proctor run` prints.
 #[test]
-fn a_run_reports_its_result() {
+fn run_prints_its_result() {
     let context = context();
     install_claude(&context, &session(&[write("new.txt", "a\n")]));
     let output = run(&context, &claude_case());
     output.assert_code(0);
-    assert_eq!(output.stderr, "", "quiet where nobody looks");
+    assert_eq!(output.stderr, "", "no progress without a terminal");
     let text = shown(&context, &output.stdout);
     let text = text.replace(context.only_run_dir().file_name().unwrap(), "[RUN]");
     insta::with_settings!({filters => vec![(r"\d+(\.\d+)? (s|ms)\b", "[TIME]")]}, {
@@ -465,7 +459,7 @@ fn a_run_reports_its_result() {
         PASSED case
           agent       claude-code · 2.1.197 · claude-sonnet-4-5-20250929
           outcome     completed after [TIME]
-          usage       10 in · 40 out · 100 cache read · 30 cache written · $0.0153 (the agent's own account)
+          usage       10 in · 40 out · 100 cache read · 30 cache written · $0.0153 (reported by the agent)
           change      1 file, +1 −0 lines
           git-diff    ✓ 1 file changed (+1/-0 lines)
           record      [ROOT]/.proctor/[RUN]/artifacts/record.json
@@ -473,9 +467,9 @@ fn a_run_reports_its_result() {
     });
 }
 
-/// Progress in plain lines: what the agent does now, tool and target.
+/// Progress in plain lines: the agent's tool and its target.
 #[test]
-fn progress_tells_what_the_agent_does() {
+fn progress_shows_tool_and_target() {
     let context = context();
     let call = json!({"line": {"type": "assistant", "message": {
         "id": "m-1", "model": "m", "content": [{
@@ -490,6 +484,6 @@ fn progress_tells_what_the_agent_does() {
     assert!(output.stderr.contains("lib.rs"), "{output}");
     assert!(
         !output.stderr.contains('\u{1b}'),
-        "no escape of the agent reaches the terminal"
+        "escape sequences of the agent are removed"
     );
 }

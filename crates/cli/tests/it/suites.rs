@@ -148,7 +148,7 @@ fn a_filter_keeps_what_it_names_and_complains_of_what_is_not_there() {
         let output = run(&context, &path, &args);
         output.assert_code(2);
         assert!(
-            output.stderr.contains("hint: there are: "),
+            output.stderr.contains("hint: available: "),
             "{}",
             output.stderr
         );

@@ -628,7 +628,7 @@ fn without_a_run_all_runs_are_judged_again() {
     fs_err::create_dir(&empty).unwrap();
     let output = program(&context, &["rescore"]).current_dir(&empty).run();
     output.assert_code(2);
-    assert!(output.stderr.contains("there is no run"), "{output}");
+    assert!(output.stderr.contains("no runs found"), "{output}");
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn a_session_is_played_back_in_lines() {
             [
                 "slow on task, trial 1",
                 "preparing the workspace",
-                "the agent works",
+                "running the agent",
                 "“working 日本語”",
                 "judging",
                 "git-diff passed: 1 file changed (+1/-0 lines)",
@@ -136,7 +136,7 @@ fn a_session_is_played_back_in_lines() {
     let output = context.proctor(["replay", "cases"]).run();
     output.assert_code(2);
     assert!(
-        output.stderr.contains("there is no events.ndjson in cases"),
+        output.stderr.contains("no events.ndjson found in cases"),
         "{output}"
     );
 }
@@ -174,7 +174,7 @@ fn a_run_is_watched_in_lines_until_it_ends() {
     let unknown = context.proctor(["watch", "nowhere"]).run();
     unknown.assert_code(2);
     assert!(
-        unknown.stderr.contains("there is no run nowhere"),
+        unknown.stderr.contains("run nowhere not found"),
         "{unknown}"
     );
 }
@@ -187,7 +187,7 @@ fn runs_on_record_are_listed_with_what_came_of_them() {
             .proctor(["list", "runs"])
             .run()
             .stdout
-            .starts_with("there is no run")
+            .starts_with("no runs found")
     );
     finished_run(&context);
     let output = context.proctor(["list", "runs"]).run();
@@ -270,7 +270,7 @@ fn cleaning_says_what_goes_and_spares_what_lives() {
     assert!(
         clean(&["--older-than", "0s"])
             .stdout
-            .contains(&format!("left {run}: it is running"))
+            .contains(&format!("kept {run}: it is running"))
     );
     drop(lock);
     clean(&[id]).assert_code(0);
@@ -327,7 +327,7 @@ fn a_run_is_seen_and_steered_in_a_real_terminal_tmux() {
     assert!(screen.contains("slow · task #1"), "{screen}");
     terminal.sees("✓ floor · task #1");
     terminal.press(&["p"]);
-    terminal.sees("paused: no more trials are started");
+    terminal.sees("paused: not starting more trials");
     terminal.press(&["p"]);
     terminal.press(&["/", "slow", "Enter"]);
     terminal.sees("[/slow]");

@@ -72,13 +72,16 @@ fn a_trial_that_is_started_twice_is_run_once() {
     };
     let second = again();
     second.assert_code(4);
-    assert!(second.stdout.contains("has this trial"), "{second:?}");
+    assert!(
+        second.stdout.contains("holds the lease of this trial"),
+        "{second:?}"
+    );
     assert!(second.stdout.contains("job slurm"), "{second:?}");
     go();
     running.wait().assert_code(0);
     let third = again();
     third.assert_code(0);
-    assert!(third.stdout.contains("has its record"), "{third:?}");
+    assert!(third.stdout.contains("already has a record"), "{third:?}");
     let elsewhere = rig.context.root().join("elsewhere");
     let args = [
         "trial",

@@ -21,26 +21,26 @@ use super::{
     totals::Totals,
 };
 
-/// From this width on trials and session are side by side.
+/// Minimum width to show trials and session side by side.
 const WIDE: u16 = 100;
-/// From this width on the session shows when things happened.
+/// Minimum width of the session to show times.
 const WITH_TIMES: usize = 40;
 const TIMES: usize = 7;
 
 const HELP: &str = "\
 ↑ ↓ k j      move; in an open session, scroll
 PgUp PgDn    scroll the session
-g G          to the first or the last
+g G          first or last trial
 Enter →      open the session
-Esc ←        back to both
-t            the table in full width
-/            filter by name: Enter keeps it, Esc drops it
-Tab          all, running, not passed
-f            follow what runs
+Esc ←        back to the split view
+t            table in full width
+/            filter by name: Enter applies, Esc clears
+Tab          show all, running, or not passed
+f            follow running trials
 c            cancel the chosen trial
-p            pause: start no more trials
+p            pause: do not start more trials
 q            quit
-Ctrl-C       end the run; twice: at once";
+Ctrl-C       stop the run; twice: immediately";
 
 /// Draw everything.
 pub fn draw(
@@ -86,10 +86,10 @@ fn put(frame: &mut Frame<'_>, area: Rect, text: &str, style: Style) {
 
 fn headline(state: &State, run: &RunView) -> String {
     let now = match (state.purpose, run.is_running) {
-        (Purpose::Replay, _) if state.is_paused => "replay, resting",
+        (Purpose::Replay, _) if state.is_paused => "replay, paused",
         (Purpose::Replay, _) => "replay",
-        _ if state.is_stopping => "stopping: agents are ended, records are written",
-        (_, true) if state.is_paused => "paused: no more trials are started",
+        _ if state.is_stopping => "stopping agents and writing records",
+        (_, true) if state.is_paused => "paused: not starting more trials",
         (_, true) => "running",
         (_, false) => "ended",
     };
@@ -101,12 +101,13 @@ fn footer(state: &State, run: &RunView) -> String {
     match state.input {
         Input::Filter => return format!("/{}▏", tame(&state.filter)),
         Input::Quit => {
-            return "End the run? Agents are ended, their records are written. y/n".to_owned();
+            return "Stop the run? Agents are stopped and their records are written. y/n"
+                .to_owned();
         }
         Input::Cancel(number) => {
             let trial = run.trials.iter().find(|trial| trial.number == number);
             let name = trial.map(name).unwrap_or_default();
-            return format!("End {}? y/n", tame(&name));
+            return format!("Stop {}? y/n", tame(&name));
         }
         Input::Keys | Input::Help => {}
     }
@@ -115,7 +116,7 @@ fn footer(state: &State, run: &RunView) -> String {
             "↑↓ move · ⏎ open · f follow · c cancel · p pause · q quit · / filter · t table · ? help"
         }
         Purpose::Watch => "↑↓ move · ⏎ open · f follow · q quit · / filter · t table · ? help",
-        Purpose::Replay => "space rest · + faster · - slower · → ahead · ↑↓ scroll · q quit",
+        Purpose::Replay => "space pause · + faster · - slower · → skip · ↑↓ scroll · q quit",
     };
     let mut held = String::new();
     if !state.filter.is_empty() {
@@ -129,7 +130,7 @@ fn footer(state: &State, run: &RunView) -> String {
     format!("{held}{keys}")
 }
 
-/// What the body is drawn with.
+/// The data for drawing the body.
 struct Pane<'a, 'b> {
     frame: &'a mut Frame<'b>,
     state: &'a mut State,

@@ -1,6 +1,6 @@
 //! The live view: the trials of a run on the left, the chosen trial's session on the right. It
-//! reads the run's folder, so that a run is shown in the same way while it runs here, from
-//! another terminal, and when it is played back.
+//! reads the run's directory, so that it works for a run of this process, from another terminal and
+//! for playback.
 
 mod draw;
 mod player;

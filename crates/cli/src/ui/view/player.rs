@@ -1,4 +1,4 @@
-//! Plays a trial's session back on the screen, as fast as it was or faster.
+//! Plays back a trial's session on the screen, at its original speed or another.
 
 use std::{
     collections::VecDeque,
@@ -21,12 +21,12 @@ use super::{
     state::{Action, Purpose, State},
 };
 
-/// How often the screen is drawn.
+/// The redraw interval.
 const FRAME: Duration = Duration::from_millis(50);
-/// How far a skip goes, in milliseconds of the session.
+/// The length of a skip, in milliseconds of the session.
 const SKIP: f64 = 10_000.0;
 
-/// Play a trial back until the user leaves or `is_over` says so.
+/// Plays back a trial until the user quits or `is_over` returns true.
 pub fn replay(folder: &Utf8Path, speed: f64, is_over: &dyn Fn() -> bool) -> io::Result<()> {
     let mut player = Player::open(folder, speed);
     let mut screen = Screen::take()?;
@@ -58,10 +58,10 @@ pub fn replay(folder: &Utf8Path, speed: f64, is_over: &dyn Fn() -> bool) -> io::
     Ok(())
 }
 
-/// A session that is played.
+/// The state of a playback.
 struct Player {
     tail: Tail,
-    /// Read, and not yet due.
+    /// Events that are read but not yet due.
     next: VecDeque<Entry>,
     session: Session,
     run: RunView,
@@ -96,7 +96,7 @@ impl Player {
         }
     }
 
-    /// Play what is due.
+    /// Shows the events that are due.
     fn advance(&mut self, passed: Duration, is_paused: bool) {
         if !is_paused {
             self.at += passed.as_secs_f64() * 1000.0 * self.speed;
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_played_as_fast_as_it_is_asked_for() {
+    fn session_plays_at_requested_speed() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Utf8PathBuf::try_from(dir.path().to_owned()).unwrap();
         std::fs::create_dir(folder.join("artifacts")).unwrap();
@@ -166,9 +166,9 @@ mod tests {
         player.advance(Duration::from_millis(200), false);
         assert_eq!(shown(&mut player), 2);
         player.advance(Duration::from_mins(1), true);
-        assert_eq!(shown(&mut player), 2, "it rests");
+        assert_eq!(shown(&mut player), 2, "it is paused");
         player.at += SKIP;
         player.advance(Duration::ZERO, true);
-        assert_eq!(shown(&mut player), 3, "skipping goes on all the same");
+        assert_eq!(shown(&mut player), 3, "skipping works while paused");
     }
 }

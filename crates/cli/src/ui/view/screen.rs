@@ -1,5 +1,4 @@
-//! The terminal while the view has it. Whichever way the view ends, the terminal is given back
-//! as it was.
+//! The terminal while the view uses it. The terminal is restored however the view ends.
 
 use std::{
     io::{self, IsTerminal, Stderr},
@@ -21,8 +20,8 @@ use ratatui::{
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// The terminal, ours until it is dropped. It is drawn on standard error, as all progress is:
-/// standard output stays free for the result.
+/// The terminal in use by the view, until dropped. The view is drawn on standard error, because
+/// standard output is for the result.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<io::BufWriter<Stderr>>>,
 }
@@ -33,7 +32,7 @@ pub fn is_possible() -> bool {
 }
 
 impl Screen {
-    /// Take the terminal.
+    /// Switches the terminal to the view.
     pub fn take() -> io::Result<Screen> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -55,7 +54,7 @@ impl Screen {
         }
     }
 
-    /// Draw; only what has changed is written, and nothing once the terminal was given back.
+    /// Draws the changes. Does nothing once the terminal is restored.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         if IS_OURS.load(Ordering::SeqCst) {
             self.terminal.draw(render)?;
@@ -70,10 +69,10 @@ impl Drop for Screen {
     }
 }
 
-/// Leave the terminal as it was, once.
+/// Restores the terminal, once.
 pub fn give_back() {
     if IS_OURS.swap(false, Ordering::SeqCst) {
-        // There is nobody left to tell that it failed.
+        // A failure cannot be reported.
         let _ = execute!(io::stderr(), LeaveAlternateScreen, cursor::Show);
         let _ = disable_raw_mode();
     }

@@ -1,5 +1,5 @@
-//! The session of the chosen trial: its events as items to show, wrapped when they are first
-//! drawn, and no more of them than anyone scrolls back.
+//! The session of the selected trial: its events as items, wrapped when first drawn. The number of
+//! items is bounded.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,11 +8,11 @@ use proctor_harness::record::{EVENTS_FILE, Entry, Event, Tail, VerdictStatus};
 
 use super::text::{line, tame, wrap};
 
-/// The items that are kept.
+/// The maximum number of items.
 const MOST_ITEMS: usize = 4000;
-/// How much of a long stream is read when a trial is chosen.
+/// The number of bytes read from the end of a long event log when a trial is selected.
 const READ_BACK: u64 = 4 << 20;
-/// Names of tools that change files, in lower case.
+/// Tools that change files, in lower case.
 const EDITORS: &[&str] = &[
     "edit",
     "multiedit",
@@ -29,63 +29,63 @@ const EDITORS: &[&str] = &[
 pub struct Session {
     tail: Tail,
     items: VecDeque<Item>,
-    /// How many items are gone from the front.
+    /// The number of items removed from the front.
     dropped: usize,
-    /// Calls without an answer: the number of their item.
+    /// Item numbers of tool calls without a result.
     open: BTreeMap<String, usize>,
-    /// Files that the agent's tools changed, in the order of their names.
+    /// Files changed by the agent's tools, sorted by name.
     changed: BTreeSet<String>,
-    /// Nothing is shown before this.
+    /// The index of the first item to show.
     columns: usize,
 }
 
-/// Something to show.
+/// One item of a session.
 #[derive(Debug)]
 pub struct Item {
     /// Milliseconds since the trial started.
     pub t: u64,
-    /// What it is.
+    /// The kind of item.
     pub kind: Kind,
     text: String,
     lines: Vec<String>,
 }
 
-/// What an item is.
+/// Kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Something said.
+    /// A message of the agent.
     Said,
-    /// Something thought.
+    /// The agent's reasoning.
     Thought,
-    /// A tool, and what came of it.
+    /// A tool call and its result.
     Tool(Answer),
-    /// A retry, a denial, a compaction.
+    /// A note: a retry, a denial or a compaction.
     Note,
     /// A verdict.
     Judged(VerdictStatus),
-    /// The trial's own steps.
+    /// A step of the trial.
     Step,
 }
 
-/// What came of a tool's call.
+/// The result of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing yet.
+    /// No result yet.
     Open,
-    /// It worked.
+    /// Success.
     Good,
-    /// It failed.
+    /// Failure.
     Bad,
 }
 
 impl Session {
-    /// The session of the trial in this folder.
+    /// The session of the trial in this directory.
     pub fn open(folder: &camino::Utf8Path) -> Session {
         let events = folder.join("artifacts").join(EVENTS_FILE);
         Session::over(Tail::of_last(events, READ_BACK))
     }
 
-    /// A session whose events are pushed.
+    /// A session without a file; the caller pushes its events.
     pub fn empty() -> Session {
         Session::over(Tail::new(Utf8PathBuf::new()))
     }
@@ -101,7 +101,7 @@ impl Session {
         }
     }
 
-    /// Read what is new. Tells whether anything was.
+    /// Reads new events. Returns whether there were any.
     pub fn read(&mut self) -> bool {
         let entries = self.tail.read();
         let is_new = !entries.is_empty();
@@ -111,7 +111,7 @@ impl Session {
         is_new
     }
 
-    /// Take an event in.
+    /// Applies an event.
     pub fn push(&mut self, entry: &Entry) {
         let kind = match &entry.event {
             Event::Said(_) => Kind::Said,
@@ -124,7 +124,7 @@ impl Session {
             Event::ToolResult { id, is_error } => return self.answered(id, *is_error),
             Event::Judged { status, .. } => Kind::Judged(*status),
             Event::Started { .. } => {
-                // Another attempt is another session.
+                // A new attempt starts a new session.
                 *self = Session::over(std::mem::replace(
                     &mut self.tail,
                     Tail::new(Utf8PathBuf::new()),
@@ -170,13 +170,13 @@ impl Session {
         }
     }
 
-    /// Files that the agent's tools were used on to change them.
+    /// The files changed by the agent's tools.
     pub fn changed(&self) -> impl Iterator<Item = &str> {
         self.changed.iter().map(String::as_str)
     }
 
-    /// The last lines in so many columns, `up` lines above the end: each with its item, and whether
-    /// it is the item's first. `up` is held within what there is.
+    /// The last lines for a width, scrolled up by `up` lines: each with its item, and whether it is
+    /// the item's first line. `up` is clamped.
     pub fn window(
         &mut self,
         columns: usize,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_shown_and_scrolling_stops_at_the_beginning() {
+    fn session_shows_end_and_scrolling_stops_at_start() {
         let mut session = Session::empty();
         for number in 0..5 {
             session.push(&said(number, &format!("line {number}")));
@@ -245,12 +245,12 @@ mod tests {
         assert_eq!(
             shown(&mut session, 4, 2, 0).0,
             ["line", "4"],
-            "a new width wraps anew"
+            "a new width wraps the text again"
         );
     }
 
     #[test]
-    fn an_answer_marks_its_call_and_edits_are_listed() {
+    fn tool_results_mark_calls_and_edits_are_listed() {
         let mut session = Session::empty();
         let call = |id: &str, tool: &str, target: &str| Entry {
             t: 1,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_session_keeps_its_end_only() {
+    fn long_session_keeps_only_its_end() {
         let mut session = Session::empty();
         for number in 0..MOST_ITEMS as u64 + 10 {
             session.push(&said(number, "x"));

@@ -1,4 +1,4 @@
-//! What is shown of a run and what keys do to that. Nothing here draws or waits.
+//! The state of the view, and the effect of keys on it. This module does not draw or wait.
 
 use proctor_harness::record::{
     TrialStatus,
@@ -6,24 +6,24 @@ use proctor_harness::record::{
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// How far a page goes.
+/// The lines of a page.
 const PAGE: usize = 10;
 
-/// What the view is for.
+/// The purpose of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The run is ours: it can be steered.
+    /// Shows a run of this process, which can be controlled.
     Run,
-    /// The run is somebody else's.
+    /// Shows a run of another process.
     Watch,
-    /// A session is played back.
+    /// Plays back a session.
     Replay,
 }
 
-/// What of the view is on the screen.
+/// The layout of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Trials and session, where there is room for both.
+    /// Trials and session, if there is space for both.
     Both,
     /// The trials in full width.
     Table,
@@ -31,78 +31,78 @@ pub enum Layout {
     Session,
 }
 
-/// Which trials are listed.
+/// The trials to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// All.
+    /// All trials.
     All,
-    /// Those that run.
+    /// Running trials.
     Active,
-    /// Those that ended and did not pass.
+    /// Trials that ended and did not pass.
     Bad,
 }
 
-/// What the next key is for.
+/// The input mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Moving and asking for things.
+    /// Commands.
     Keys,
-    /// Typing the filter.
+    /// The filter.
     Filter,
-    /// Answering whether to end the trial of this number.
+    /// The confirmation to stop the trial of this number.
     Cancel(usize),
-    /// Answering whether to end the run.
+    /// The confirmation to stop the run.
     Quit,
-    /// Leaving the page that explains the keys.
+    /// The help page.
     Help,
 }
 
-/// What a key asks of the world outside.
+/// Actions outside the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Leave the view; a run of ours is ended in order.
+    /// Close the view; a run of this process is stopped in an orderly way.
     Leave,
-    /// End the run as Ctrl-C does: in order, and at the second time at once.
+    /// Stop the run like Ctrl-C: orderly the first time, immediately the second time.
     Stop,
-    /// End the trial of this number.
+    /// Stop the trial of this number.
     Cancel(usize),
-    /// Start no more trials, or start them again.
+    /// Pause or continue starting trials.
     Pause,
     /// Play faster.
     Faster,
     /// Play slower.
     Slower,
-    /// Go on to later events.
+    /// Skip ahead.
     Skip,
 }
 
 /// The view's state.
 #[derive(Debug)]
 pub struct State {
-    /// What the view is for.
+    /// The purpose of the view.
     pub purpose: Purpose,
-    /// What is on the screen.
+    /// The layout.
     pub layout: Layout,
-    /// Which trials are listed.
+    /// The trials to list.
     pub show: Show,
-    /// What the names of listed trials contain.
+    /// The filter for the names of trials.
     pub filter: String,
-    /// The chosen trial, as its place in the run.
+    /// The index of the selected trial in the run.
     pub chosen: Option<usize>,
-    /// Whether the choice goes on to a trial that runs when the chosen one has ended.
+    /// Whether the selection moves to a running trial when the selected one has ended.
     pub follows: bool,
-    /// How many lines above its end the session is shown.
+    /// The scroll position of the session, in lines above its end.
     pub up: usize,
-    /// What the next key is for.
+    /// The input mode.
     pub input: Input,
-    /// Whether no more trials are started, or playing rests.
+    /// Whether starting trials or playback is paused.
     pub is_paused: bool,
-    /// Whether the run is being ended.
+    /// Whether the run is being stopped.
     pub is_stopping: bool,
 }
 
 impl State {
-    /// The state at the start.
+    /// The initial state.
     pub fn new(purpose: Purpose) -> State {
         State {
             purpose,
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// The places of the trials that are listed.
+    /// The indexes of the listed trials.
     pub fn listed(&self, run: &RunView) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
         let is_listed = |trial: &TrialView| {
@@ -143,7 +143,7 @@ impl State {
             .collect()
     }
 
-    /// Keep the choice within what is listed, and with what runs when it follows.
+    /// Keeps the selection within the listed trials, and follows running trials if enabled.
     pub fn settle(&mut self, run: &RunView) {
         let listed = self.listed(run);
         let is_active = |place: &usize| matches!(run.trials[*place].state, TrialState::Active(_));
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// Take a key in.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent, run: &RunView) -> Option<Action> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(match self.purpose {
@@ -187,7 +187,7 @@ impl State {
         self.pressed(key.code, run)
     }
 
-    /// Take a key of the filter in; tell what the next one is for.
+    /// Handles a key in the filter, and returns the next input mode.
     fn typed(&mut self, key: KeyCode) -> Input {
         match key {
             KeyCode::Char(c) => self.filter.push(c),
@@ -219,7 +219,7 @@ impl State {
         }
     }
 
-    /// Choose another trial of those that are listed.
+    /// Selects another listed trial.
     fn step(&mut self, run: &RunView, by: isize) {
         let listed = self.listed(run);
         let Some(last) = listed.len().checked_sub(1) else {
@@ -269,7 +269,7 @@ impl State {
         None
     }
 
-    /// The question whether to end the chosen trial, if it has not ended.
+    /// The confirmation to stop the selected trial, if it has not ended.
     fn cancelling(&self, run: &RunView) -> Input {
         let trial = self.chosen.and_then(|place| run.trials.get(place));
         let is_open =

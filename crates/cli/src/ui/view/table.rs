@@ -1,4 +1,4 @@
-//! The list of trials: one line each, with as many columns as there is room for.
+//! The list of trials: one line each, with as many columns as fit.
 
 use jiff::Timestamp;
 use proctor_harness::record::{
@@ -20,10 +20,10 @@ const STATE: usize = 11;
 const ELAPSED: usize = 8;
 const TOKENS: usize = 8;
 const COST: usize = 9;
-/// The name has at least this much room before a column is shown.
+/// The minimum width of the name column.
 const LEAST_NAME: usize = 18;
 
-/// The width of each column; 0 is not shown.
+/// The width of each column; 0 hides it.
 #[derive(Debug)]
 struct Columns {
     name: usize,
@@ -35,7 +35,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// What has room: columns fall away from the right.
+    /// The columns that fit; columns on the right are dropped first.
     fn of(width: usize, with_last: bool) -> Columns {
         let mut left = width.saturating_sub(2 + LEAST_NAME);
         let mut take = |wanted: usize| {
@@ -56,16 +56,16 @@ impl Columns {
     }
 }
 
-/// How the list is shown.
+/// The layout of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListStyle {
-    /// Beside a session.
+    /// Next to a session.
     Narrow,
-    /// Alone, with what each trial did last.
+    /// In full width, with the last action of each trial.
     Wide,
 }
 
-/// The list in so many columns and rows: a head, and the rows around the chosen one.
+/// Draws the list for a size: a header, and the rows around the selected one.
 pub fn lines(
     state: &State,
     run: &RunView,
@@ -77,7 +77,7 @@ pub fn lines(
     let listed = state.listed(run);
     let rows = height.saturating_sub(1);
     let at = listed.iter().position(|place| Some(*place) == state.chosen);
-    // The chosen row stays in the middle where it can.
+    // Keep the selected row in the middle if possible.
     let top = at.unwrap_or(0).saturating_sub(rows / 2);
     let top = top.min(listed.len().saturating_sub(rows));
     let mut lines = vec![head(&columns)];
@@ -90,9 +90,9 @@ pub fn lines(
     }
     if listed.is_empty() {
         let text = if run.trials.is_empty() {
-            "no trial has begun"
+            "no trials yet"
         } else {
-            "no trial is like that"
+            "no matching trials"
         };
         lines.push(Line::from(fit(text, width)));
     }
@@ -142,7 +142,7 @@ fn row(trial: &TrialView, columns: &Columns, now: Timestamp) -> Line<'static> {
     ])
 }
 
-/// The mark, the word and the colour of a state.
+/// The mark, text and colour of a state.
 pub fn state_of(state: TrialState) -> (char, &'static str, Color) {
     match state {
         TrialState::Waiting => ('·', "waiting", Color::DarkGray),

@@ -1,4 +1,4 @@
-//! What the view shows, drawn to memory, and what keys do.
+//! Tests of the view, drawn to memory, and of its keys.
 
 use insta::assert_snapshot;
 use jiff::Timestamp;
@@ -82,7 +82,7 @@ fn session() -> Session {
     push(2_500, Event::ToolResult { id, is_error });
     push(61_000, Event::Note(Passage::of("API call retried (529)")));
     let text =
-        "I mended \x1b[31mthe leap year 閏年 rule; now the tests must show that all of it works.";
+        "I fixed \x1b[31mthe leap year 閏年 rule; now the tests must show that all of it works.";
     push(62_000, Event::Said(Passage::of(text)));
     push(63_000, call("2", "Bash", "make test"));
     session
@@ -95,7 +95,7 @@ fn screen(state: &mut State, (width, height): (u16, u16)) -> String {
     terminal
         .draw(|frame| draw(frame, state, &run, &mut session(), now()))
         .unwrap();
-    // Each row is told in quotes, with remarks on wide letters behind them.
+    // Each row is quoted, followed by remarks on wide characters.
     let shown = terminal.backend().to_string();
     let rows = shown.lines().map(|row| {
         let row = row.strip_prefix('"').and_then(|row| {
@@ -109,17 +109,17 @@ fn screen(state: &mut State, (width, height): (u16, u16)) -> String {
 }
 
 #[test]
-fn trials_and_the_session_that_runs_are_side_by_side() {
+fn trials_and_running_session_are_side_by_side() {
     assert_snapshot!(screen(&mut State::new(Purpose::Run), (110, 14)), @"
     proctor · 20260101-120000-00000001 · running
     2/4 done · 1 running · 1 passed, 1 failed, 0 not judged · about 01:00 left · 25.7k tokens · $0.50
       trial                  state         time  tokens│● claude · fix-日本語 #1 · running
     ✓ claude · fix-日本語 #1 passed       01:00   12.3k│  changed: src/leap.rs
-    ✗ floor · fix-日本語 #1  failed       01:00   12.3k│00:00  ─ the agent works
+    ✗ floor · fix-日本語 #1  failed       01:00   12.3k│00:00  ─ running the agent
     ● claude · fix-日本語 #1 running      01:30     999│00:00  ~ Where is the test?
     · floor · fix-日本語 #1  waiting                   │00:02  ✓ Edit src/leap.rs
                                                        │01:01  ! API call retried (529)
-                                                       │01:02    I mended [31mthe leap year 閏年 rule; now the
+                                                       │01:02    I fixed [31mthe leap year 閏年 rule; now the
                                                        │         tests must show that all of it works.
                                                        │01:03  ▸ Bash make test
                                                        │
@@ -129,7 +129,7 @@ fn trials_and_the_session_that_runs_are_side_by_side() {
 }
 
 #[test]
-fn a_narrow_terminal_has_one_thing_at_a_time() {
+fn narrow_terminal_shows_one_part_at_a_time() {
     let mut state = State::new(Purpose::Run);
     assert_snapshot!(screen(&mut state, (44, 9)), @"
     proctor · 20260101-120000-00000001 · running
@@ -151,7 +151,7 @@ fn a_narrow_terminal_has_one_thing_at_a_time() {
     00:00  ~ Where is the test?
     00:02  ✓ Edit src/leap.rs
     01:01  ! API call retried (529)
-    01:02    I mended [31mthe leap year 閏年
+    01:02    I fixed [31mthe leap year 閏年
              rule; now the tests must show that
              all of it works.
     01:03  ▸ Bash make test
@@ -160,7 +160,7 @@ fn a_narrow_terminal_has_one_thing_at_a_time() {
 }
 
 #[test]
-fn the_table_tells_what_each_trial_did_last() {
+fn table_shows_last_action_of_each_trial() {
     let mut state = State::new(Purpose::Watch);
     state.key(key('t'), &run());
     assert_snapshot!(screen(&mut state, (110, 8)), @"
@@ -176,7 +176,7 @@ fn the_table_tells_what_each_trial_did_last() {
 }
 
 #[test]
-fn no_size_is_too_small_or_too_odd() {
+fn view_draws_at_any_size() {
     for purpose in [Purpose::Run, Purpose::Watch, Purpose::Replay] {
         for width in [1, 2, 7, 19, 40, 99, 100, 101, 300] {
             for height in [1, 2, 3, 4, 50] {
@@ -202,7 +202,7 @@ fn key(c: char) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-/// Press keys; give what they asked for.
+/// Presses keys, and returns the resulting actions.
 fn press(state: &mut State, keys: &str) -> Vec<Action> {
     let run = run();
     let actions = keys.chars().filter_map(|c| {
@@ -214,7 +214,7 @@ fn press(state: &mut State, keys: &str) -> Vec<Action> {
 }
 
 #[test]
-fn the_view_follows_what_runs_until_the_user_chooses() {
+fn selection_follows_running_trial_until_user_moves_it() {
     let mut state = State::new(Purpose::Run);
     press(&mut state, "");
     state.settle(&run());
@@ -224,28 +224,32 @@ fn the_view_follows_what_runs_until_the_user_chooses() {
     press(&mut state, "jj");
     assert_eq!(state.chosen, Some(2));
     press(&mut state, "Gj");
-    assert_eq!(state.chosen, Some(3), "the last is the last");
+    assert_eq!(
+        state.chosen,
+        Some(3),
+        "the selection stays on the last trial"
+    );
     press(&mut state, "f");
     assert_eq!((state.chosen, state.follows), (Some(2), true));
 }
 
 #[test]
-fn a_filter_narrows_the_list_and_escape_drops_it() {
+fn filter_narrows_list_and_escape_clears_it() {
     let mut state = State::new(Purpose::Run);
     press(&mut state, "/FLOx\x08\n");
     assert_eq!(state.listed(&run()), [1, 3]);
-    assert_eq!(state.chosen, Some(1), "what is chosen is listed");
+    assert_eq!(state.chosen, Some(1), "the selected trial is listed");
     press(&mut state, "/\x1b\t");
     assert_eq!(state.listed(&run()), [2], "running only");
     press(&mut state, "\t");
     assert_eq!(state.listed(&run()), [1], "not passed only");
     press(&mut state, "\t/nothing like it\n");
     assert_eq!(state.chosen, None);
-    assert!(screen(&mut state, (60, 6)).contains("no trial is like that"));
+    assert!(screen(&mut state, (60, 6)).contains("no matching trials"));
 }
 
 #[test]
-fn what_ends_something_asks_first() {
+fn stopping_a_trial_or_run_needs_confirmation() {
     let mut state = State::new(Purpose::Run);
     state.settle(&run());
     assert_eq!(press(&mut state, "cn"), []);
@@ -253,7 +257,7 @@ fn what_ends_something_asks_first() {
     assert_eq!(
         press(&mut state, "gcy"),
         [],
-        "what has ended cannot be ended"
+        "an ended trial cannot be stopped"
     );
     assert_eq!(press(&mut state, "q"), []);
     assert_eq!(state.input, Input::Quit);
@@ -264,19 +268,19 @@ fn what_ends_something_asks_first() {
 }
 
 #[test]
-fn who_only_watches_changes_nothing() {
+fn watch_view_cannot_control_the_run() {
     let mut state = State::new(Purpose::Watch);
     state.settle(&run());
     assert_eq!(press(&mut state, "cyp"), []);
     assert_eq!(
         press(&mut state, "q"),
         [Action::Leave],
-        "and needs not be asked"
+        "without a confirmation"
     );
 }
 
 #[test]
-fn a_replay_can_rest_hurry_and_skip() {
+fn replay_can_pause_speed_up_and_skip() {
     let mut state = State::new(Purpose::Replay);
     let asked = press(&mut state, " +-");
     assert_eq!(asked, [Action::Pause, Action::Faster, Action::Slower]);

@@ -1,20 +1,19 @@
-//! Text on a screen: widths as a terminal counts them, and nothing of an agent's that could
-//! steer the terminal.
+//! Text on a screen: display widths, and removal of control characters from the output of agents.
 
 use std::fmt::Write;
 
 use proctor_harness::record::{Event, Passage, VerdictStatus, run_event::Phase};
 use ratatui::{style::Style, text::Span};
 
-/// The columns that a text takes.
+/// The display width of a text.
 pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// What stands for a tab.
+/// The replacement of a tab.
 const TAB: &str = "    ";
 
-/// A text without control characters and without marks that reorder what follows; lines stay.
+/// The text without control and bidirectional formatting characters. Line breaks stay.
 pub fn tame(text: &str) -> String {
     let mut tamed = String::with_capacity(text.len());
     for c in text.chars() {
@@ -37,7 +36,7 @@ fn graphemes(text: &str) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// The beginning of a line, in exactly so many columns.
+/// A line cut or padded to a width.
 pub fn fit(text: &str, columns: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut fitted = String::new();
@@ -60,7 +59,7 @@ pub fn fit(text: &str, columns: usize) -> String {
     fitted
 }
 
-/// The same, with the text at the right.
+/// Like `fit`, aligned to the right.
 pub fn fit_right(text: &str, columns: usize) -> String {
     if width(text) >= columns {
         return fit(text, columns);
@@ -68,7 +67,7 @@ pub fn fit_right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns - width(text)))
 }
 
-/// A text in lines of at most so many columns, broken between words where that is possible.
+/// Wraps a text to a width, between words if possible.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);
     let mut lines = Vec::new();
@@ -104,7 +103,7 @@ fn wrap_line(line: &str, columns: usize, lines: &mut Vec<String>) {
     lines.push(current.trim_end().to_owned());
 }
 
-/// An event in words; `None` for those that only change a figure or a mark.
+/// The text of an event; `None` for events that only update figures or marks.
 pub fn line(event: &Event) -> Option<String> {
     Some(match event {
         Event::Started {
@@ -112,7 +111,7 @@ pub fn line(event: &Event) -> Option<String> {
         } => format!("{agent} on {task}, trial {trial}"),
         Event::Phase { phase } => match phase {
             Phase::Preparing => "preparing the workspace".to_owned(),
-            Phase::Running => "the agent works".to_owned(),
+            Phase::Running => "running the agent".to_owned(),
             Phase::Judging => "judging".to_owned(),
         },
         Event::Iteration {
@@ -146,7 +145,7 @@ pub fn line(event: &Event) -> Option<String> {
             }
             text
         }
-        Event::Lost { events } => format!("{events} events are not on record"),
+        Event::Lost { events } => format!("events missing from the log: {events}"),
         Event::ToolResult { .. } | Event::Usage { .. } | Event::Unknown => return None,
     })
 }
@@ -178,7 +177,7 @@ pub fn clock(ms: u64) -> String {
     }
 }
 
-/// A number in few characters.
+/// A number in short form.
 pub fn short(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_fits_the_columns_that_it_has_whatever_its_letters() {
+    fn fit_pads_and_cuts_to_width_for_any_script() {
         for text in [
             "short",
             "a longer one",
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_and_long_words_where_they_must() {
+    fn wrap_breaks_between_words_and_inside_long_words() {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("abcdefghij k", 4), ["abcd", "efgh", "ij k"]);
         assert_eq!(wrap("日本語 テスト", 6), ["日本語", "テスト"]);
@@ -221,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_cannot_steer_the_terminal() {
+    fn tame_removes_terminal_control_characters() {
         assert_eq!(tame("a\x1b[2Jb\r\nc\t\u{202e}d"), "a[2Jb\nc    d");
     }
 
     #[test]
-    fn figures_are_short() {
+    fn short_and_clock_format_numbers() {
         assert_eq!(
             [short(999), short(1_234), short(2_500_000)],
             ["999", "1.2k", "2.5M"]

@@ -1,5 +1,5 @@
-//! The thread that shows a run: it looks at the run's folder, draws, and reads keys. The run
-//! itself never waits for it.
+//! The thread of the live view: reads the run's directory, draws, and handles keys. The run never
+//! waits for it.
 
 use std::{
     io,
@@ -27,17 +27,17 @@ use super::{
     state::{Action, Purpose, State},
 };
 
-/// How often the run's folder is looked at.
+/// The interval between reads of the run's directory.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long keys are waited for before anything else is done.
+/// The timeout for keys.
 const KEYS: Duration = Duration::from_millis(50);
 
-/// What a view can do to the run that it shows.
+/// Controls of the run that a view shows.
 #[derive(Clone, Debug)]
 pub struct Steering {
-    /// Pausing, and ending single trials.
+    /// Pauses the run and stops single trials.
     pub control: Arc<Control>,
-    /// Ending the run.
+    /// Stops the run.
     pub cancel: CancellationToken,
 }
 
@@ -49,7 +49,7 @@ pub struct View {
 }
 
 impl View {
-    /// Take the terminal and show a run; with `steering` it is ours.
+    /// Opens the view of a run; with `steering`, the user can control the run.
     pub fn start(watch: RunWatch, steering: Option<Steering>) -> io::Result<View> {
         let screen = Screen::take()?;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -59,7 +59,7 @@ impl View {
         let thread = thread.spawn({
             let (is_over, left) = (Arc::clone(&is_over), Arc::clone(&left));
             move || {
-                // A terminal that is gone shows nothing any more; the run goes on.
+                // If the terminal is gone, the run continues without a view.
                 let _ = shower.show_until(&is_over);
                 left.notify_one();
             }
@@ -71,7 +71,7 @@ impl View {
         })
     }
 
-    /// Wait until the user leaves the view.
+    /// Waits until the user closes the view.
     pub async fn left(&self) {
         self.left.notified().await;
     }
@@ -87,14 +87,14 @@ impl Drop for View {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Shower {
     watch: RunWatch,
     steering: Option<Steering>,
     screen: Screen,
     state: State,
     session: Session,
-    /// The trial whose session is open.
+    /// The trial of the open session.
     opened: Option<usize>,
 }
 
@@ -180,7 +180,7 @@ impl Shower {
     }
 }
 
-/// Whether the view goes on after an action.
+/// Whether the view continues after an action.
 #[derive(PartialEq, Eq)]
 enum After {
     Shown,

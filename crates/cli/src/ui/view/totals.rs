@@ -1,4 +1,4 @@
-//! A run in one line: how much is done, what it used, and how long the rest may take.
+//! A run in one line: progress, usage and estimated remaining time.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use proctor_harness::{
 
 use super::text::{clock, short};
 
-/// A run, counted.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     expected: usize,
@@ -24,13 +24,13 @@ pub struct Totals {
     errors: usize,
     tokens: u64,
     cost: Usd,
-    /// Whether something that has ended tells no cost.
+    /// Whether the cost of an ended trial is unknown.
     is_cost_partial: bool,
     left_ms: Option<u64>,
 }
 
 impl Totals {
-    /// Count a run.
+    /// Computes the totals of a run.
     pub fn of(run: &RunView, now: Timestamp) -> Totals {
         let mut totals = Totals {
             expected: run.expected,
@@ -58,7 +58,7 @@ impl Totals {
         totals
     }
 
-    /// The counts, the most important first: a narrow terminal cuts the rest off.
+    /// The totals as text, the most important first, because a narrow terminal cuts off the rest.
     pub fn text(&self) -> String {
         let mut parts = vec![
             format!("{}/{} done", self.ended, self.expected),
@@ -82,8 +82,8 @@ impl Totals {
     }
 }
 
-/// How long the rest takes, if it goes on as it went so far: nothing is known before a trial ended.
-/// Agents differ, so each trial is taken to last as its agent's others did.
+/// The estimated remaining time; `None` before the first trial has ended. Each trial is assumed to
+/// take as long as the other trials of its agent.
 fn left(run: &RunView, totals: &Totals, now: Timestamp) -> Option<u64> {
     let mut known: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut longest = 0;
@@ -101,7 +101,7 @@ fn left(run: &RunView, totals: &Totals, now: Timestamp) -> Option<u64> {
     let (count, sum) = known
         .values()
         .fold((0, 0), |(count, sum), (more, ms)| (count + more, sum + ms));
-    // What is under way already took that long.
+    // Subtract the elapsed time of running trials.
     let other = sum.checked_div(count)?.max(longest);
     let lasts = |trial: &TrialView| {
         known

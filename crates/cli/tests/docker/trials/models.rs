@@ -115,7 +115,10 @@ fn secrets_that_are_passed_through_are_told_of_and_noted() {
     .unwrap();
     let output = rig.run(&path, &[]);
     output.assert_code(0);
-    let warnings = output.stderr.matches("warning: agents get TOKEN").count();
+    let warnings = output
+        .stderr
+        .matches("warning: agents receive the real values of TOKEN")
+        .count();
     assert_eq!(warnings, 1, "{output}");
     assert_eq!(rig.printed("teller"), "token t-123, other \n");
     let notes = rig.record("teller")["notes"].to_string();
