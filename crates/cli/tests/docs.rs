@@ -445,7 +445,7 @@ fn every_link_leads_to_a_file() {
     }
 }
 
-/// The file of a test that `docs/requirements.md` names, by its module in the end-to-end tests of the
+/// The file of a test that `docs/dev/requirements.md` names, by its module in the end-to-end tests of the
 /// cli or by its path.
 fn file_of(module: &str) -> Utf8PathBuf {
     let folder = if module.starts_with("crates/") {
@@ -458,7 +458,7 @@ fn file_of(module: &str) -> Utf8PathBuf {
 
 #[test]
 fn every_test_named_for_a_requirement_exists() {
-    let page = read(&root().join("docs/requirements.md"));
+    let page = read(&root().join("docs/dev/requirements.md"));
     let mut named = 0;
     for (module, test) in page
         .split('`')

@@ -82,10 +82,10 @@ fn a_test_case_with_line_ends_of_windows_is_read() {
     assert_eq!(prompt, "first\nsecond\n", "YAML has line ends of its own");
 }
 
-/// The test case that `docs/platforms.md` shows.
+/// The test case that `docs/dev/platforms.md` shows.
 #[test]
 fn the_test_case_of_the_docs_runs() {
-    let page = include_str!("../../../../docs/platforms.md").replace("\r\n", "\n");
+    let page = include_str!("../../../../docs/dev/platforms.md").replace("\r\n", "\n");
     let (_, rest) = page.split_once("```yaml testcase\n").unwrap();
     let (yaml, _) = rest.split_once("```").unwrap();
     let context = context();

@@ -1,6 +1,6 @@
 //! Reports: from the records alone, the same bytes each time. `read` makes rows of records,
 //! `Report` and `compare` figures of rows, and the rest of the files text of figures. Why which
-//! figure: `docs/design/statistics.md`; how to read them: `docs/reports.md`.
+//! figure: `docs/dev/design/statistics.md`; how to read them: `docs/reports.md`.
 
 mod agent;
 mod baseline;

@@ -1,6 +1,6 @@
 //! Statistics of trials: pure functions of what was measured and, where chance has a part, of a
 //! seed. Tasks are what was sampled; trials of one task are alike and never count as independent.
-//! What too few trials cannot tell is `None`. Why which estimator: `docs/design/statistics.md`.
+//! What too few trials cannot tell is `None`. Why which estimator: `docs/dev/design/statistics.md`.
 
 mod bootstrap;
 mod calibrate;

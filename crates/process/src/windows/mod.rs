@@ -1,4 +1,4 @@
-//! Everything that asks Windows: the same items as `unix`. Why it is done this way: `docs/design/windows.md`.
+//! Everything that asks Windows: the same items as `unix`. Why it is done this way: `docs/dev/design/windows.md`.
 
 mod assist;
 mod command_line;

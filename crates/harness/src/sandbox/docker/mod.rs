@@ -1,6 +1,6 @@
 //! Docker: images, and containers that run one job at a time.
 //!
-//! Our own binary is the first process of every container (`docs/design/docker.md` says why), so that nothing is
+//! Our own binary is the first process of every container (`docs/dev/design/docker.md` says why), so that nothing is
 //! ever executed into a running one: a job is a start, and the end of a job is the end of all its processes.
 
 mod address;
