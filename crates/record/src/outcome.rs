@@ -1,8 +1,12 @@
 //! What became of a trial: one closed set of outcomes, and how a process ended, as data.
 //! Infrastructure faults are outcomes of their own, so that they never look like a score.
 
+mod provider_failure;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use self::provider_failure::{provider_failure, status_in};
 
 /// What became of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -90,9 +94,9 @@ impl Outcome {
         )
     }
 
-    /// Whether every other trial of the same agent would end in the same way.
+    /// Whether every other trial of the same agent would end in the same way: a retry is pointless.
     pub fn is_hopeless(self) -> bool {
-        matches!(self, Outcome::Auth | Outcome::NotInstalled)
+        matches!(self, Outcome::Auth | Outcome::Quota | Outcome::NotInstalled)
     }
 
     /// The status that the log shows for it.

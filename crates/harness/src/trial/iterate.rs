@@ -120,10 +120,7 @@ impl Trial<'_> {
             return None;
         }
         // The same agent would be refused again.
-        let is_hopeless = matches!(
-            outcome,
-            Outcome::Auth | Outcome::Quota | Outcome::NotInstalled
-        );
+        let is_hopeless = outcome.is_hopeless();
         let can_take_over = policy.fallback.is_some() && self.who == 0;
         if is_hopeless && !can_take_over {
             return None;

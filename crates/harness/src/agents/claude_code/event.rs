@@ -7,10 +7,12 @@ use memchr::memchr;
 
 use super::{
     json::Cursor,
-    message::{Content, Line, Message},
-    verdict::ApiFault,
+    message::{Content, Field, Line, Message},
 };
-use crate::session::{SessionEvent, SessionHost};
+use crate::{
+    agents::fault::ApiFault,
+    session::{SessionEvent, SessionHost},
+};
 
 /// What may stand before the JSON of an event, on a terminal.
 const MAX_NOISE_BYTES: usize = 64;
@@ -64,12 +66,10 @@ pub(super) fn parent<'a>(line: &Line<'a>) -> Option<Cow<'a, str>> {
 
 pub(super) fn api_fault(line: &Line<'_>) -> ApiFault {
     let words = [line.error, line.api_error_type];
+    let words: Vec<_> = words.into_iter().filter_map(Field::text).collect();
     ApiFault {
         status: line.api_error_status.number(),
-        words: words
-            .into_iter()
-            .filter_map(|word| Some(word.text()?.into_owned()))
-            .collect(),
+        message: words.join(", "),
     }
 }
 

@@ -12,10 +12,11 @@ use super::{
     message::{Content, Field, Line, Message},
     text::TextReader,
     usage::Ledger,
-    verdict::{self, Facts, ResultFacts, Seen},
+    verdict::{self, Facts, ResultFacts, Seen, is_own_error},
 };
 use crate::{
-    outcome::Ending,
+    agents::fault::ApiFault,
+    outcome::{Ending, Outcome},
     session::{
         AgentTimes, Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent,
         SessionHost, Source,
@@ -396,7 +397,7 @@ impl ClaudeSession {
         let mut fault = api_fault(line);
         if let Some(told) = self.facts.api_fault.take() {
             fault.status = fault.status.or(told.status);
-            fault.words.extend(told.words);
+            fault.add_words(&told.message);
         }
         self.facts.result = Some(ResultFacts {
             subtype: line.subtype.text().unwrap_or_default().into_owned(),
@@ -480,11 +481,19 @@ impl ClaudeSession {
             .status
             .map_or_else(|| "no answer".to_owned(), |status| status.to_string());
         host.event(SessionEvent::Note(&format!("API call retried ({status})")));
-        if fault.is_auth() && !self.facts.auth_refused {
+        if fault.outcome() == Some(Outcome::Auth) && !self.facts.auth_refused {
             self.facts.auth_refused = true;
             host.end_within(Duration::ZERO);
         }
         self.facts.retrying = Some(fault);
+    }
+
+    /// In plain text, a failed call is known by the text with which the CLI exits.
+    fn read_text_fault(&mut self, ending: &Ending) {
+        let said = self.text.last_message().filter(|text| is_own_error(text));
+        if self.facts.form == Seen::Text && ending.code != Some(0) {
+            self.facts.api_fault = said.map(ApiFault::said);
+        }
     }
 
     fn last_words(&mut self) -> Option<String> {
@@ -518,6 +527,7 @@ impl Session for ClaudeSession {
 
     fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
         self.text.flush(host);
+        self.read_text_fault(ending);
         let (outcome, mut errors) = verdict::judge(&self.facts, ending);
         for error in &mut errors {
             error.timestamp.clone_from(&self.times.last);

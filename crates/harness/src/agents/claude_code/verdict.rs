@@ -3,11 +3,36 @@
 //! only as the beginning of its own error result.
 
 use crate::{
-    outcome::{EndedBy, Ending, Outcome, exit_in_words},
+    agents::fault::ApiFault,
+    outcome::{EndedBy, Ending, Outcome, exit_in_words, status_in},
     session::LogError,
 };
 
 const SIGKILL: i32 = 9;
+/// How the CLI begins a text about a failed call. Versions up to 2.1.100 have no field for its status.
+const OWN_ERRORS: &[&str] = &[
+    "API Error",
+    "Failed to authenticate",
+    "Not logged in",
+    "Invalid API key",
+    "OAuth token",
+    "Please run /login",
+    "Your account",
+    "Your organization",
+    "This organization",
+    "Credit balance",
+    "You've hit your",
+    "You've reached your",
+    "You're out of",
+    "Claude AI usage limit",
+    "5-hour limit",
+    "Weekly limit",
+    "Session limit",
+    "Opus weekly limit",
+    "Unable to connect",
+    "Connection error",
+    "Request timed out",
+];
 const REFUSED: &str = "the API refused Claude Code's request";
 
 /// Everything that the verdict rests on, besides how the process ended.
@@ -54,57 +79,6 @@ pub(super) struct ResultFacts {
     pub(super) errors: Vec<String>,
 }
 
-/// A failed API call, as the CLI describes it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ApiFault {
-    pub(super) status: Option<u64>,
-    /// The words of `error` and `api_error_type`.
-    pub(super) words: Vec<String>,
-}
-
-impl ApiFault {
-    /// The outcome that this stands for; `None` when it is a fault of the request, or none.
-    fn outcome(&self) -> Option<Outcome> {
-        let by_word = self.words.iter().find_map(|word| match word.as_str() {
-            "authentication_failed" | "authentication_error" | "permission_error" => {
-                Some(Outcome::Auth)
-            }
-            "billing_error" => Some(Outcome::Quota),
-            "rate_limit" | "rate_limit_error" => Some(Outcome::RateLimit),
-            "overloaded" | "overloaded_error" => Some(Outcome::Overloaded),
-            "server_error" | "api_error" | "timeout_error" => Some(Outcome::Network),
-            _ => None,
-        });
-        by_word.or(match self.status? {
-            401 | 403 => Some(Outcome::Auth),
-            402 => Some(Outcome::Quota),
-            429 => Some(Outcome::RateLimit),
-            529 => Some(Outcome::Overloaded),
-            408 | 500..=599 => Some(Outcome::Network),
-            _ => None,
-        })
-    }
-
-    /// The same for a call that is tried again: without a status there was no answer at all.
-    fn retried_outcome(&self) -> Outcome {
-        self.outcome().unwrap_or(Outcome::Network)
-    }
-
-    pub(super) fn is_auth(&self) -> bool {
-        self.outcome() == Some(Outcome::Auth)
-    }
-
-    fn describe(&self) -> String {
-        let words = self.words.join(", ");
-        match (self.status, words.as_str()) {
-            (Some(status), "") => format!("status {status}"),
-            (Some(status), words) => format!("status {status}, {words}"),
-            (None, "" | "unknown") => "no answer from the API".to_owned(),
-            (None, words) => words.to_owned(),
-        }
-    }
-}
-
 impl ResultFacts {
     fn is_success(&self) -> bool {
         !self.is_error && self.subtype == "success"
@@ -115,26 +89,15 @@ impl ResultFacts {
         if !self.is_error {
             return None;
         }
-        let text = self.text.as_deref().unwrap_or_default();
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
-        self.fault.outcome().or_else(|| {
-            if self.fault.status.is_some() {
-                return None;
-            }
-            if starts(&["Not logged in", "Invalid API key", "OAuth token revoked"]) {
-                return Some(Outcome::Auth);
-            }
-            if starts(&["Credit balance is too low", "Claude AI usage limit reached"]) {
-                return Some(Outcome::Quota);
-            }
-            let status = text.strip_prefix("API Error: ").and_then(leading_number);
-            if status.is_some() {
-                let words = Vec::new();
-                return ApiFault { status, words }.outcome();
-            }
+        let said = self.text.as_deref().filter(|text| is_own_error(text));
+        let said = said.unwrap_or_default();
+        let fault = ApiFault {
+            status: self.fault.status.or_else(|| status_in(said).map(u64::from)),
+            message: format!("{}\n{said}", self.fault.message),
+        };
+        fault.outcome().or_else(|| {
             let is_api_error = self.terminal_reason.as_deref() == Some("api_error");
-            let is_connection = starts(&["API Error: Connection", "API Error (Connection"]);
-            (is_api_error || is_connection).then_some(Outcome::Network)
+            (is_api_error && fault.status.is_none()).then_some(Outcome::Network)
         })
     }
 
@@ -230,7 +193,8 @@ fn judge_cut_off(facts: &Facts, ending: &Ending) -> (Outcome, Vec<LogError>) {
         return one(Outcome::OutputLimit, "CLAUDE_OUTPUT_LIMIT", message);
     }
     if let Some(fault) = &facts.retrying {
-        let outcome = fault.retried_outcome();
+        // Without a status there was no answer at all.
+        let outcome = fault.outcome().unwrap_or(Outcome::Network);
         let said = format!(
             ": it was still trying again when it ended ({})",
             fault.describe()
@@ -362,9 +326,9 @@ fn one(outcome: Outcome, code: &str, message: String) -> (Outcome, Vec<LogError>
     (outcome, vec![error])
 }
 
-fn leading_number(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit());
-    text[..end.unwrap_or(text.len())].parse().ok()
+/// Whether a text is the CLI's own, about a failed call, and not a model's.
+pub(super) fn is_own_error(text: &str) -> bool {
+    OWN_ERRORS.iter().any(|start| text.starts_with(start))
 }
 
 /// At most `bytes` of `text`, cut between characters.

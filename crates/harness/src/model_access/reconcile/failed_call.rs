@@ -4,7 +4,7 @@
 
 use proctor_gateway::{Call, CallEnd, Kind, Ledger};
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, provider_failure};
 
 /// A call that failed, and that nothing better came after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,18 +37,9 @@ fn outcome(call: &Call) -> Option<Outcome> {
     match call.ended {
         CallEnd::Refused | CallEnd::ClientGone => None,
         CallEnd::Cut | CallEnd::Unreachable => Some(Outcome::Network),
-        CallEnd::Complete => by_status(call.status?),
-    }
-}
-
-fn by_status(status: u16) -> Option<Outcome> {
-    match status {
-        401 | 403 => Some(Outcome::Auth),
-        402 => Some(Outcome::Quota),
-        429 => Some(Outcome::RateLimit),
-        503 | 529 => Some(Outcome::Overloaded),
-        408 | 500..=599 => Some(Outcome::Network),
-        _ => None,
+        CallEnd::Complete => {
+            provider_failure(call.status, call.error.as_deref().unwrap_or_default())
+        }
     }
 }
 

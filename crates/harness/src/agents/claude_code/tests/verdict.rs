@@ -92,6 +92,7 @@ fn error_results_are_the_agents_or_the_infrastructures() {
         (404, AgentError, "CLAUDE_API_ERROR"),
         (429, RateLimit, "CLAUDE_RATE_LIMIT"),
         (500, Network, "CLAUDE_NETWORK"),
+        (503, Overloaded, "CLAUDE_OVERLOADED"),
         (529, Overloaded, "CLAUDE_OVERLOADED"),
     ] {
         let output = failed(&format!(r#""api_error_status":{status}"#));
@@ -102,6 +103,74 @@ fn error_results_are_the_agents_or_the_infrastructures() {
     let billing = r#"{"type":"assistant","message":{"model":"<synthetic>","content":[]},"error":"billing_error"}"#;
     let output = format!("{billing}\n{}", failed(r#""api_error_status":400"#));
     check(&output, exited(1), Quota, "CLAUDE_QUOTA");
+    let spent =
+        r#""api_error_status":429,"result":"API Error: 429 {\"type\":\"insufficient_quota\"}""#;
+    check(&failed(spent), exited(1), Quota, "CLAUDE_QUOTA");
+    let busy = r#"{"type":"assistant","message":{"model":"<synthetic>","content":[]},"error":"server_error"}"#;
+    let output = format!("{busy}\n{}", failed(r#""api_error_status":503"#));
+    check(&output, exited(1), Overloaded, "CLAUDE_OVERLOADED");
+}
+
+#[test]
+fn sessions_of_versions_without_a_status_field_are_infrastructure() {
+    check(AUTHENTICATION_FAILED, exited(1), Auth, "CLAUDE_AUTH_FAILED");
+    check(RATE_LIMITED, exited(1), RateLimit, "CLAUDE_RATE_LIMIT");
+    let said = |text: &str| failed(&format!(r#""result":"{text}""#));
+    for (text, outcome, code) in [
+        (
+            r#"Failed to authenticate. API Error: 401 {\"type\":\"error\"}"#,
+            Auth,
+            "CLAUDE_AUTH_FAILED",
+        ),
+        (
+            "Your account does not have access to Claude. Please login again",
+            Auth,
+            "CLAUDE_AUTH_FAILED",
+        ),
+        (
+            "You've hit your limit · resets 9pm (UTC)",
+            RateLimit,
+            "CLAUDE_RATE_LIMIT",
+        ),
+        (
+            "Claude AI usage limit reached|1763413200",
+            RateLimit,
+            "CLAUDE_RATE_LIMIT",
+        ),
+        ("API Error: terminated", Network, "CLAUDE_NETWORK"),
+        (
+            r#"API Error: Unexpected token '<', \"<html>\" is not valid JSON"#,
+            Network,
+            "CLAUDE_NETWORK",
+        ),
+        (
+            "API Error: 503 upstream connect error",
+            Overloaded,
+            "CLAUDE_OVERLOADED",
+        ),
+        (
+            "API Error: 400 too long",
+            AgentError,
+            "CLAUDE_EXECUTION_ERROR",
+        ),
+        ("Prompt is too long", AgentError, "CLAUDE_EXECUTION_ERROR"),
+    ] {
+        check(&said(text), exited(1), outcome, code);
+    }
+}
+
+#[test]
+fn plain_text_of_a_failed_call_is_infrastructure_unless_the_cli_exits_with_0() {
+    let check = |text: &str, ending, expect| {
+        let (conclusion, _) = conclude(Form::Text, text, ending);
+        assert_eq!(conclusion.outcome, expect, "{text}");
+    };
+    check("API Error: 529 busy", exited(1), Overloaded);
+    check("API Error: Connection error.", exited(1), Network);
+    check("Invalid API key · Fix external API key", exited(1), Auth);
+    check("API Error: 400 no", exited(1), AgentError);
+    check("I could not do it", exited(1), AgentError);
+    check("API Error: 529 is what the log says", exited(0), Completed);
 }
 
 #[test]
