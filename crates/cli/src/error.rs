@@ -1,11 +1,11 @@
 //! Errors of commands, their hints, and exit codes.
 
 use camino::Utf8PathBuf;
+use proctor_document::ConfigError;
 use proctor_gateway::GatewayError;
 use proctor_harness::{
     check::CheckError,
     clean::CleanError,
-    config::ConfigError,
     export::ExportError,
     litellm::LiteLlmError,
     plan::{NoMatch, SameName},

@@ -1,17 +1,41 @@
 //! What an adapter is: the code that drives one kind of agent. Adapters do no I/O; they say
 //! what to run and read what came out. The open set of them is the slice in `agents`.
 
+mod prompt;
+
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{Fault, Node};
 
 use crate::{
-    config::{AgentSection, Fault, PromptSource},
     platform,
     record::cli::{AuthCheck, Cli, Installed},
     secrets::Secrets,
     session::Session,
 };
+
+pub(crate) use prompt::read_prompt_file;
+pub use prompt::{
+    MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
+};
+
+/// The `agent` section of a test case, as an adapter gets it.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentSection<'a> {
+    /// The whole section.
+    pub node: &'a Node,
+    /// `agent.agent_name`.
+    pub agent_name: Option<&'a str>,
+    /// `agent.model`.
+    pub model: Option<&'a str>,
+    /// `agent.config`; an empty map when it is left out.
+    pub config: &'a Node,
+    /// The folder of the file that it stands in.
+    pub folder: &'a Utf8Path,
+    /// What the task asks, for an agent of a suite: such an agent has no prompt of its own.
+    pub prompt: Option<&'a PromptSource>,
+}
 
 /// The code that drives one kind of agent.
 pub trait Adapter: Sync {

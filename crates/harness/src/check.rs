@@ -4,12 +4,13 @@
 use std::sync::{Arc, Mutex};
 
 use camino::Utf8Path;
+use proctor_document::ConfigError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::OnEnd,
-    config::{ConfigError, Execution, SandboxKind},
+    config::{Execution, SandboxKind},
     control::Control,
     host::Host,
     plan::{RunPlan, TrialPlan},

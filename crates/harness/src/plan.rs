@@ -5,14 +5,15 @@ mod policy;
 use std::{collections::BTreeSet, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Fault, Node, Span};
 use proctor_gateway::Prices;
 
 use crate::{
-    agent::{Adapter, Agent},
+    agent::{Adapter, Agent, AgentSection, PromptSource},
     agents::{self, ADAPTERS},
     config::{
-        self, AgentSection, AgentSpec, AgentType, ConfigError, Fault, GatewayOverrides,
-        GatewaySettings, PromptSource, ResolvedSuite, SandboxKind, Settings, Source, SuiteAgent,
+        self, AgentSpec, AgentType, GatewayOverrides, GatewaySettings, ResolvedSuite, SandboxKind,
+        Settings, Source, SuiteAgent,
     },
     fs::glob::Pattern,
     host::Host,
@@ -168,7 +169,7 @@ impl TrialPlan {
     /// A built-in agent on a task, whichever agent the task itself names.
     pub fn built_in(kind: &str, task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
         let adapter = agents::find(kind).expect("built-in agents are there");
-        let empty = config::Node::empty_map(config::Span::default());
+        let empty = Node::empty_map(Span::default());
         let section = AgentSection {
             node: &empty,
             agent_name: None,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_document::ConfigError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{
-        ConfigError, Execution, Executor, GatewayOverrides, ResolvedSuite, SandboxKind, Settings,
+        Execution, Executor, GatewayOverrides, ResolvedSuite, SandboxKind, Settings,
         load_kept_suite, network_named,
     },
     fs::hex,

@@ -53,8 +53,6 @@ const SIBLINGS: [&str; 3] = ["sandbox", "agents", "report"];
 
 /// Imports against the order that are still there. This list only shrinks.
 const ALLOWED: &[(&str, &str)] = &[
-    ("agent", "config"),
-    ("agents", "config"),
     ("agents", "socket"),
     ("calibration", "run"),
     ("config", "hook"),

@@ -3,9 +3,10 @@
 use std::{fmt::Write, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_document::Node;
 use proctor_harness::{
     agents::ADAPTERS,
-    config::{AgentType, Node, ResolvedSuite, SuiteAgent, load_suite},
+    config::{AgentType, ResolvedSuite, SuiteAgent, load_suite},
     evaluate::EVALUATORS,
     host::Host,
     record::list::{self, RunListing},

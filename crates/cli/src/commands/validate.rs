@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{GatewayOverrides, PromptSource, Settings, is_suite, load_suite},
+    agent::PromptSource,
+    config::{GatewayOverrides, Settings, is_suite, load_suite},
     evaluate::Evaluator,
     foreign,
     host::Host,

@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,8 +15,10 @@ use super::{
     verdict::Names,
 };
 use crate::{
-    agent::{Adapter, Agent, Authentication, Input, Launch, LaunchContext, LaunchError, Terminal},
-    config::{AgentSection, Fault, PromptSource},
+    agent::{
+        Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
+        PromptSource, Terminal,
+    },
     platform,
     record::cli::{AuthCheck, Cli, Registry},
     session::Session,

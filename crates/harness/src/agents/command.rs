@@ -14,11 +14,14 @@ use self::{
 };
 use super::plain::PlainSession;
 use crate::{
-    agent::{Adapter, Agent, Input, Launch, LaunchContext, LaunchError, Terminal},
-    config::{AgentSection, Fault, PromptSource, resolve_prompt},
+    agent::{
+        Adapter, Agent, AgentSection, Input, Launch, LaunchContext, LaunchError, PromptSource,
+        Terminal, resolve_prompt,
+    },
     platform,
     session::Session,
 };
+use proctor_document::Fault;
 
 mod output;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,10 +18,9 @@ use super::{
 };
 use crate::{
     agent::{
-        Adapter, Agent, Authentication, Endpoint, Input, Launch, LaunchContext, LaunchError,
-        Terminal,
+        Adapter, Agent, AgentSection, Authentication, Endpoint, Input, Launch, LaunchContext,
+        LaunchError, PromptSource, Terminal,
     },
-    config::{AgentSection, Fault, PromptSource},
     outcome::Ending,
     record::cli::{AuthCheck, Cli, Registry},
     session::{Conclusion, Session, SessionHost, Source},

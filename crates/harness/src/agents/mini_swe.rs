@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,8 +19,10 @@ use super::{
     verdict::{End, Names},
 };
 use crate::{
-    agent::{Adapter, Agent, Authentication, Input, Launch, LaunchContext, LaunchError, Terminal},
-    config::{AgentSection, Fault, PromptSource},
+    agent::{
+        Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
+        PromptSource, Terminal,
+    },
     outcome::Ending,
     record::cli::{AuthCheck, Cli, Registry},
     session::{Conclusion, Role, Session, SessionEvent, SessionHost, Source},

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use proctor_document::Fault;
+
 use super::plain::{self, UnreadPrompt};
-use crate::{
-    agent::{Adapter, Agent, Launch, LaunchContext, LaunchError},
-    config::{AgentSection, Fault, PromptSource},
+use crate::agent::{
+    Adapter, Agent, AgentSection, Launch, LaunchContext, LaunchError, PromptSource,
 };
 
 /// The adapter.

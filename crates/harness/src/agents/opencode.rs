@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,10 +18,9 @@ use super::{
 };
 use crate::{
     agent::{
-        Adapter, Agent, Authentication, Endpoint, Input, Launch, LaunchContext, LaunchError,
-        Terminal,
+        Adapter, Agent, AgentSection, Authentication, Endpoint, Input, Launch, LaunchContext,
+        LaunchError, PromptSource, Terminal,
     },
-    config::{AgentSection, Fault, PromptSource},
     outcome::Ending,
     record::cli::{AuthCheck, Cli, Registry},
     session::{Conclusion, Session, SessionEvent, SessionHost, Source},

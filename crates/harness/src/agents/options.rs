@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use proctor_document::Fault;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    agent::{Authentication, LaunchContext, LaunchError},
-    config::{AgentSection, Fault, PromptSource, resolve_prompt},
+    agent::{
+        AgentSection, Authentication, LaunchContext, LaunchError, PromptSource, resolve_prompt,
+    },
     record::cli::Installed,
 };
 

@@ -1,10 +1,11 @@
 //! The `oracle` agent applies the reference solution. Its score is a task's ceiling: a task
 //! that it fails is broken.
 
+use proctor_document::Fault;
+
 use super::plain::{self, UnreadPrompt};
-use crate::{
-    agent::{Adapter, Agent, Launch, LaunchContext, LaunchError, ReferenceAt},
-    config::{AgentSection, Fault, PromptSource},
+use crate::agent::{
+    Adapter, Agent, AgentSection, Launch, LaunchContext, LaunchError, PromptSource, ReferenceAt,
 };
 
 /// Run as Harbor does, so that a script without a `#!` line works too.

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use camino::Utf8Path;
+use proctor_document::{Fault, Node, Span, Value};
 use proptest::prelude::*;
 
 use crate::{
-    agent::{Adapter, Agent, Endpoint, Launch, LaunchContext, LaunchError},
-    config::{AgentSection, Fault, Node, Span, Value},
+    agent::{Adapter, Agent, AgentSection, Endpoint, Launch, LaunchContext, LaunchError},
     outcome::{EndedBy, Ending},
     record::cli::Installed,
     session::{Conclusion, MessageKind, SessionEvent, SessionHost, Source, Text},

@@ -3,10 +3,12 @@
 use std::{fmt::Write as _, time::Duration};
 
 use camino::Utf8Path;
+use proctor_document::{Fault, parse_yaml};
 
 use crate::{
-    agent::{Adapter, Agent, Endpoint, Launch, LaunchContext, LaunchError},
-    config::{self, AgentSection, PromptSource},
+    agent::{
+        Adapter, Agent, AgentSection, Endpoint, Launch, LaunchContext, LaunchError, PromptSource,
+    },
     outcome::{EndedBy, Ending},
     record::cli::Installed,
     session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
@@ -154,7 +156,7 @@ pub(super) fn ended(by: EndedBy) -> Ending {
 
 /// An agent from the YAML of its `agent.config`; or what is refused, with hints.
 pub(super) fn configure(adapter: &dyn Adapter, yaml: &str) -> Result<Box<dyn Agent>, Vec<String>> {
-    let node = config::node_of(yaml);
+    let node = parse_yaml(yaml).unwrap();
     let prompt = PromptSource::Text("Do it.".to_owned());
     let section = AgentSection {
         node: &node,
@@ -165,9 +167,8 @@ pub(super) fn configure(adapter: &dyn Adapter, yaml: &str) -> Result<Box<dyn Age
         prompt: Some(&prompt),
     };
     adapter.configure(&section).map_err(|faults| {
-        let shown = |fault: config::Fault| {
-            format!("{} ({})", fault.message, fault.hint.unwrap_or_default())
-        };
+        let shown =
+            |fault: Fault| format!("{} ({})", fault.message, fault.hint.unwrap_or_default());
         faults.into_iter().map(shown).collect()
     })
 }

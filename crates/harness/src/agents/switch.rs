@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use proctor_document::Fault;
 use schemars::generate::SchemaSettings;
 
 use crate::{
-    agent::{Adapter, Agent},
+    agent::{Adapter, Agent, AgentSection},
     agents::ADAPTERS,
-    config::{AgentSection, Fault},
 };
 
 /// Turn a section into an agent of this kind. Complaints about options of other agents say so.
@@ -63,10 +63,11 @@ fn read_keys(adapter: &dyn Adapter) -> Vec<String> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use proctor_document::parse_yaml;
+
     use super::*;
     use crate::{
         agent::{Endpoint, LaunchContext},
-        config::node_of,
         record::cli::Installed,
     };
 
@@ -91,8 +92,9 @@ mod tests {
         let folder = camino::Utf8Path::from_path(folder.path()).unwrap();
         std::fs::write(folder.join("run.sh"), "").unwrap();
         std::fs::write(folder.join("mcp.json"), "{}").unwrap();
-        let node = node_of(&format!("type: {}", adapter.name()));
-        let config = node_of(&format!("{COMMON}\n{}\n{config}", needed(adapter.name())));
+        let node = parse_yaml(&format!("type: {}", adapter.name())).unwrap();
+        let config = &format!("{COMMON}\n{}\n{config}", needed(adapter.name()));
+        let config = parse_yaml(config).unwrap();
         configure(
             adapter,
             &AgentSection {

@@ -353,7 +353,7 @@ impl<'a> Coordinator<'a> {
             }
         });
         // Only suites run on clusters.
-        let suite_file = run.plan.suite_file().map(crate::config::absolute);
+        let suite_file = run.plan.suite_file().map(crate::fs::named::absolute);
         let suite_file = suite_file.unwrap_or_default();
         TrialSpec {
             version: SPEC_VERSION.to_owned(),

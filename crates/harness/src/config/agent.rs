@@ -1,38 +1,18 @@
 //! The `agent` section of a test case: which adapter, and the part that only the adapter reads.
 
 use camino::Utf8Path;
+use proctor_document::{Fault, Node, Span, Value, unknown_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    error::Fault,
-    node::{Node, Span, Value},
     policy::{self, LoopAsWritten, PolicySpec, RetryAsWritten},
-    prompt::{PromptSource, resolve_prompt},
     settings::Settings,
-    suggest,
 };
 use crate::{
-    agent::Adapter,
+    agent::{Adapter, AgentSection, PromptSource, resolve_prompt},
     agents::{self, ADAPTERS},
 };
-
-/// The `agent` section of a test case, as an adapter gets it.
-#[derive(Clone, Copy, Debug)]
-pub struct AgentSection<'a> {
-    /// The whole section.
-    pub node: &'a Node,
-    /// `agent.agent_name`.
-    pub agent_name: Option<&'a str>,
-    /// `agent.model`.
-    pub model: Option<&'a str>,
-    /// `agent.config`; an empty map when it is left out.
-    pub config: &'a Node,
-    /// The folder of the file that it stands in.
-    pub folder: &'a Utf8Path,
-    /// What the task asks, for an agent of a suite: such an agent has no prompt of its own.
-    pub prompt: Option<&'a PromptSource>,
-}
 
 /// The type of an agent that is the first one installed.
 pub(super) const AUTO: &str = "auto";
@@ -141,7 +121,7 @@ impl AgentSpec {
             AgentType::Named(name) => name,
             AgentType::Auto => AUTO,
         };
-        suggest::unknown_name(self.kind_span, "agent type", name, known)
+        unknown_name(self.kind_span, "agent type", name, known)
     }
 }
 

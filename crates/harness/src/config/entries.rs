@@ -3,14 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8PathBuf;
+use proctor_document::{ConfigError, Fault, Node, Value};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    error::{ConfigError, Fault},
-    node::{Node, Value},
-    settings::Settings,
-};
+use super::settings::Settings;
 use crate::task::{
     Task, case, find, harbor,
     repo_task::{self, Surroundings},

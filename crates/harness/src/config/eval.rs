@@ -3,20 +3,19 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Fault, Node, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     hooks::{self, HookAsWritten},
-    node::{Node, Span},
-    paths, repo,
+    repo,
     settings::Settings,
     shared,
     source::Source,
 };
-use crate::{hook::Hooks, platform, task::Reference};
+use crate::{fs::named, hook::Hooks, platform, task::Reference};
 
 /// What `proctor eval -c` reads, as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -104,7 +103,7 @@ fn read(
         faults.push(root.fault("base", format!("`base` cannot be used: {problem}")));
     }
     let named = match (directory, &written.directory) {
-        (Some(directory), _) => Some((root.span, paths::absolute(directory))),
+        (Some(directory), _) => Some((root.span, named::absolute(directory))),
         (None, Some(written)) => Some((root.span_of("directory"), context.folder.join(written))),
         (None, None) => {
             let fault = Fault::new(root.span, "there is no directory to judge");
@@ -120,7 +119,7 @@ fn read(
     });
     let output_dir = written
         .output_dir
-        .map(|dir| paths::absolute(&context.folder.join(dir)));
+        .map(|dir| named::absolute(&context.folder.join(dir)));
     if let (Some(output), Some(judged)) = (&output_dir, &directory)
         && output.starts_with(judged)
     {

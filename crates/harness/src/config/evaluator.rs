@@ -3,17 +3,12 @@
 use std::sync::Arc;
 
 use camino::Utf8Path;
+use proctor_document::{ConfigError, Fault, Node, Span, Value, unknown_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{
-    error::{ConfigError, Fault},
-    interpolate::Variables,
-    node::{Node, Span, Value},
-    paths,
-    source::Source,
-    suggest,
-};
+use super::{interpolate::Variables, source::Source};
+use crate::fs::named;
 
 /// One entry of `evaluators`.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +30,7 @@ pub struct EvaluatorSpec {
 impl EvaluatorSpec {
     /// The complaint that no evaluator has this name.
     pub fn unknown(&self, known: &[&str]) -> Fault {
-        suggest::unknown_name(self.span, "evaluator", &self.name, known)
+        unknown_name(self.span, "evaluator", &self.name, known)
     }
 
     /// An error about this entry, in the file where it is written.
@@ -205,7 +200,7 @@ fn complete(entry: Entry, context: &Context<'_>) -> Result<EvaluatorSpec, Refuse
             span,
         } => {
             // Read by the path that follows from what is written: that one the user knows.
-            paths::file_in(context.folder, &file).map_err(|error| {
+            named::file_in(context.folder, &file).map_err(|error| {
                 let message = format!("the definition file `{file}` cannot be used: {error}");
                 Refused::Here(vec![Fault::new(span, message)])
             })?;

@@ -4,19 +4,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{Fault, Node, Value, parse_size, parse_yaml};
 use proctor_gateway::{Faults, Price, Script, ServerTools, Setting, Throttle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::{
-    error::Fault,
     executor::{self, Executor},
     gateway,
     litellm::{self, GatewayKind, LiteLlmSettings},
-    node::{Node, Value},
-    parse::{self, Format},
     recording::{self, MissAsWritten, Recordings},
-    size::bytes,
 };
 use crate::{config::ProgressLimits, record::LimitsRecord};
 
@@ -405,7 +402,7 @@ fn limits(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
     let written: LimitsAsWritten = node.read()?;
     let size = |key: &str, text: Option<&String>| match text {
         None => Ok(None),
-        Some(text) => bytes(text).map(Some).ok_or_else(|| {
+        Some(text) => parse_size(text).map(Some).ok_or_else(|| {
             node.fault(key, format!("`{text}` is not a size"))
                 .with_hint("write a number with a unit, such as `512m` or `4g`")
         }),
@@ -575,7 +572,7 @@ fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
 /// A file with the answers of a scripted model.
 pub fn read_script(path: &Utf8Path) -> Result<Arc<Script>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    let root = parse::parse(&text, Format::Yaml).map_err(|faults| {
+    let root = parse_yaml(&text).map_err(|faults| {
         let first = faults.first().map_or("", |fault| fault.message.as_str());
         format!("{path}: {first}")
     })?;

@@ -3,15 +3,11 @@
 
 use std::time::Duration;
 
+use proctor_document::{Fault, Node, Value, parse_size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    error::Fault,
-    execution::{Execution, SandboxKind},
-    node::{Node, Value},
-    size::bytes,
-};
+use super::execution::{Execution, SandboxKind};
 use crate::record::GatewayPlace;
 
 /// What `executor` may be.
@@ -163,7 +159,7 @@ fn slurm(node: &Node) -> Result<SlurmSettings, Fault> {
     let memory = match written.memory.as_deref() {
         None => None,
         Some(text) => {
-            let Some(memory) = bytes(text) else {
+            let Some(memory) = parse_size(text) else {
                 let hint = "write a number with a unit, such as `512m` or `4g`";
                 return bad("memory", text, "a size", hint);
             };
@@ -247,8 +243,9 @@ pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>)
 
 #[cfg(test)]
 mod tests {
+    use proctor_document::parse_yaml;
+
     use super::*;
-    use crate::config::node_of;
 
     #[test]
     fn times_have_units() {
@@ -269,7 +266,7 @@ mod tests {
 
     #[test]
     fn executors_are_read_or_refused_by_name() {
-        let read = |text: &str| read(&node_of(text)).map_err(|fault| fault.message);
+        let read = |text: &str| read(&parse_yaml(text).unwrap()).map_err(|fault| fault.message);
         assert_eq!(read("local"), Ok(Executor::Local));
         let slurm = SlurmSettings {
             partition: Some("short".to_owned()),

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_document::{ConfigError, Fault, Node, Value, parse_yaml, unknown_name};
 use proctor_gateway::{
     Fault as GatewayFault, Faults, Price, Prices, Provider, Script, Setting, Throttle,
 };
@@ -14,17 +15,13 @@ use serde::{
 };
 
 use super::{
-    error::{ConfigError, Fault},
     execution::{GatewaySettings, gateway_without_suite},
     interpolate::Variables,
-    node::{Node, Value},
-    parse::{self, Format},
-    paths,
     recording::Recordings,
     settings::Settings,
     source::Source,
-    suggest,
 };
+use crate::fs::named;
 
 /// The longest delay that can be put in: longer than any client waits.
 const LONGEST_LATENCY_MS: u64 = 600_000;
@@ -129,7 +126,7 @@ fn provider(node: &Node, key: &str, name: &str) -> Result<&'static str, Fault> {
         .find(|known| *known == name)
         .ok_or_else(|| {
             let span = node.get(key).map_or(node.span, |map| map.key_span_of(name));
-            suggest::unknown_name(span, "provider", name, &names)
+            unknown_name(span, "provider", name, &names)
         })
 }
 
@@ -225,7 +222,7 @@ pub fn load_gateways(
         env,
     };
     let (source, mut root) = Source::read(path, &variables)?;
-    let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
+    let folder = named::absolute(path.parent().unwrap_or(Utf8Path::new("")));
     read_gateways(&mut root, &folder).map_err(|fault| source.error(vec![fault]))
 }
 
@@ -268,7 +265,7 @@ fn laid_over(common: &Node, own: &Node) -> Result<Node, Fault> {
     let mut merged = common.clone();
     for (span, key, node) in entries {
         if !OF_A_KEY.contains(&key.as_str()) {
-            return Err(suggest::unknown_name(*span, "key", key, &OF_A_KEY));
+            return Err(unknown_name(*span, "key", key, &OF_A_KEY));
         }
         merged.remove(key);
         if let Value::Map(all) = &mut merged.value {
@@ -280,7 +277,7 @@ fn laid_over(common: &Node, own: &Node) -> Result<Node, Fault> {
 
 /// Faults as they are written on the command line: what stands behind `faults:` in a file.
 pub fn parse_faults(text: &str) -> Result<Faults, String> {
-    let root = parse::parse(&format!("faults: {text}"), Format::Yaml);
+    let root = parse_yaml(&format!("faults: {text}"));
     let root =
         root.map_err(|faults| faults.first().map_or(String::new(), |f| f.message.clone()))?;
     let found = faults(&root).map_err(|fault| fault.message)?;
@@ -330,12 +327,15 @@ pub fn read_prices(path: &Utf8Path) -> Result<Vec<Price>, String> {
 
 #[cfg(test)]
 mod tests {
+    use proctor_document::parse_yaml;
+
     use super::*;
-    use crate::config::node_of;
 
     #[test]
     fn a_number_is_set_or_clamped() {
-        let node = node_of("a: 0.5\nb: {set: 1}\nc: {at_most: 2}\nd: {}\ne: {set: 1, at_most: 2}");
+        let node =
+            parse_yaml("a: 0.5\nb: {set: 1}\nc: {at_most: 2}\nd: {}\ne: {set: 1, at_most: 2}")
+                .unwrap();
         let read = |key| number::<f64>(&node, key, Setting::Set);
         assert_eq!(read("a"), Ok(Some(Setting::Set(0.5))));
         assert_eq!(read("b"), Ok(Some(Setting::Set(1.0))));
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn faults_are_named_and_at_a_rate() {
-        let read = |yaml: &str| faults(&node_of(&format!("faults: {yaml}")));
+        let read = |yaml: &str| faults(&parse_yaml(&format!("faults: {yaml}")).unwrap());
         let found = read("{rate: 0.5, seed: 7, latency: 20, status: [429, 529], cut: 9}");
         let found = found.unwrap().unwrap();
         assert_eq!((found.seed, found.rate, found.kinds.len()), (7, 0.5, 4));

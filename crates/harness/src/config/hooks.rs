@@ -3,16 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
+use proctor_document::{Fault, Node, Value, unknown_name};
 use proctor_gateway::Client;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{
-    error::Fault,
-    node::{Node, Value},
-    paths, suggest,
+use crate::{
+    fs::named,
+    hook::{Database, Earlier, Entry, Hook, Hooks, Retries, Script, Webhook, WithArtifacts},
 };
-use crate::hook::{Database, Earlier, Entry, Hook, Hooks, Retries, Script, Webhook, WithArtifacts};
 
 const SCRIPT_TIMEOUT_MS: u64 = 30_000;
 const WEBHOOK_TIMEOUT_MS: u64 = 5_000;
@@ -113,12 +112,7 @@ fn hook(item: &Node, kinds: &[&str], folder: &Utf8Path) -> Result<Hook, Fault> {
         (true, "script") => script(config, folder).map(Hook::Script),
         (true, "webhook") => webhook(config).map(Hook::Webhook),
         (true, "database") => database(config, folder).map(Hook::Database),
-        _ => Err(suggest::unknown_name(
-            item.span_of("name"),
-            "hook",
-            name,
-            kinds,
-        )),
+        _ => Err(unknown_name(item.span_of("name"), "hook", name, kinds)),
     }
 }
 
@@ -137,7 +131,7 @@ fn script(config: &Node, folder: &Utf8Path) -> Result<Script, Fault> {
     let mut command = written.command;
     // A program beside the test case; a line for the shell stays as it is.
     if written.args.is_some() && command.starts_with("./") {
-        command = paths::absolute(&folder.join(&command)).into_string();
+        command = named::absolute(&folder.join(&command)).into_string();
     }
     Ok(Script {
         command,
@@ -146,7 +140,7 @@ fn script(config: &Node, folder: &Utf8Path) -> Result<Script, Fault> {
         timeout: limit(config, written.timeout_ms, SCRIPT_TIMEOUT_MS)?,
         working_dir: written
             .working_dir
-            .map(|dir| paths::absolute(&folder.join(dir))),
+            .map(|dir| named::absolute(&folder.join(dir))),
     })
 }
 
@@ -157,7 +151,7 @@ fn webhook(config: &Node) -> Result<Webhook, Fault> {
     }
     let method = written.method.unwrap_or_else(|| METHODS[0].to_owned());
     if !METHODS.contains(&method.as_str()) {
-        return Err(suggest::unknown_name(
+        return Err(unknown_name(
             config.span_of("method"),
             "method",
             &method,
@@ -191,7 +185,7 @@ fn database(config: &Node, folder: &Utf8Path) -> Result<Database, Fault> {
         return Err(config.fault("output_path", "`output_path` is empty"));
     }
     Ok(Database {
-        path: paths::absolute(&folder.join(&written.output_path)),
+        path: named::absolute(&folder.join(&written.output_path)),
         entry: match written.include_full_bundle {
             Some(false) => Entry::Summary,
             _ => Entry::Bundle,

@@ -3,12 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    error::Fault,
-    hooks,
-    node::{Node, Span, Value},
-    parse::MAX_FILE_BYTES,
-};
+use proctor_document::{Fault, MAX_FILE_BYTES, Node, Span, Value};
+
+use super::hooks;
 
 /// Where values come from: project variables first, then the environment.
 #[derive(Clone, Copy, Debug)]
@@ -292,6 +289,8 @@ fn unreadable(written: &str, problem: &str) -> Bad {
 
 #[cfg(test)]
 mod tests {
+    use proctor_document::parse_yaml;
+
     use super::*;
 
     fn filled(text: &str) -> Result<String, String> {
@@ -322,7 +321,7 @@ mod tests {
     #[test]
     fn what_a_hook_is_told_later_stays_in_hooks_and_nowhere_else() {
         let yaml = "{pre_execution: [{args: ['${REPO_DIR}', '$${BRANCH}', '${A}']}], name: '${A}'}";
-        let mut node = crate::config::node_of(yaml);
+        let mut node = parse_yaml(yaml).unwrap();
         let env = BTreeMap::from([("A".to_owned(), "x".to_owned())]);
         let variables = Variables {
             project: &BTreeMap::new(),
@@ -332,7 +331,7 @@ mod tests {
         let read: serde_json::Value = node.read().unwrap();
         let args = serde_json::json!(["${REPO_DIR}", "${BRANCH}", "x"]);
         assert_eq!(read["pre_execution"][0]["args"], args);
-        let mut elsewhere = crate::config::node_of("{name: '${REPO_DIR}'}");
+        let mut elsewhere = parse_yaml("{name: '${REPO_DIR}'}").unwrap();
         let faults = fill(&mut elsewhere, "", &variables).faults;
         assert_eq!(faults[0].message, "`REPO_DIR` is not set");
     }
@@ -340,7 +339,7 @@ mod tests {
     #[test]
     fn variables_of_agents_are_reported_apart_also_behind_an_alias() {
         let yaml = "orchestrators:\n- {name: a, env: &keys {K: '${NO}'}}\n- {name: b, env: {K: '${A}'}}\n- {name: c, env: *keys}\ntasks: [{repo: '${A}'}]\n";
-        let mut node = crate::config::node_of(yaml);
+        let mut node = parse_yaml(yaml).unwrap();
         let env = BTreeMap::from([("A".to_owned(), "x".to_owned())]);
         let variables = Variables {
             project: &BTreeMap::new(),
@@ -356,7 +355,7 @@ mod tests {
         assert_eq!(read["orchestrators"][1]["env"]["K"], "x");
         // Elsewhere it stays an error, and so does a reference that cannot be read.
         let yaml = "{agents: [{type: '${A'}], tasks: ['${NO}']}";
-        let mut node = crate::config::node_of(yaml);
+        let mut node = parse_yaml(yaml).unwrap();
         let (filled, unset) = fill_suite(&mut node, yaml, &variables);
         let messages: Vec<&str> = filled.faults.iter().map(|it| it.message.as_str()).collect();
         assert_eq!(messages, ["`${A` has no closing `}`", "`NO` is not set"]);

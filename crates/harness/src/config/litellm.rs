@@ -1,14 +1,11 @@
 //! `kind: litellm` of a suite's `gateway`: LiteLLM between Proctor's gateway and the providers.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{Fault, Node, Value};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    error::Fault,
-    execution::GatewaySettings,
-    node::{Node, Value},
-};
+use super::execution::GatewaySettings;
 
 /// Which gateway leads to the models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]

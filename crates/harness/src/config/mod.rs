@@ -2,9 +2,7 @@
 //! that every complaint can point at the line.
 
 mod agent;
-mod de;
 mod entries;
-mod error;
 mod eval;
 mod evaluator;
 mod execution;
@@ -13,33 +11,23 @@ mod gateway;
 mod hooks;
 mod interpolate;
 mod litellm;
-mod node;
-mod parse;
-mod paths;
 mod policy;
 mod progress;
-mod prompt;
 mod recording;
 mod remarks;
 mod repo;
-mod scalar;
 mod schema;
 mod settings;
 mod shared;
-mod size;
-mod snippet;
 mod source;
-mod suggest;
 mod suite;
 mod testcase;
 #[cfg(test)]
 mod tests;
 mod thunderdome;
-mod toml;
 
 pub(crate) use agent::read as read_agent;
-pub use agent::{AgentSection, AgentSpec, AgentType};
-pub use error::{ConfigError, Fault};
+pub use agent::{AgentSpec, AgentType};
 pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
 pub(crate) use execution::network_named;
@@ -51,30 +39,17 @@ pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_
 pub use interpolate::Unset;
 pub(crate) use interpolate::Variables;
 pub use litellm::LiteLlmSettings;
-pub use node::{Node, Span, Value};
-pub(crate) use paths::{absolute, file_beside};
 pub use policy::{CheckLoop, PolicySpec, RetrySpec};
 pub use progress::ProgressLimits;
-pub(crate) use prompt::read_prompt_file;
-pub use prompt::{
-    MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
-};
 pub use recording::{RecordingMode, Recordings};
 pub(crate) use repo::revision_problem;
 pub use repo::{History, Repo};
 pub use schema::{schema_for_config, schema_for_eval};
 pub use settings::Settings;
 pub use source::Source;
-pub use suggest::unknown_name;
 pub use suite::{
     ResolvedSuite, SuiteAgent, is_suite, load_kept_suite, load_suite, results_dir_of,
     suite_of_folders,
 };
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;
-
-/// A node from YAML, for the tests of adapters.
-#[cfg(test)]
-pub(crate) fn node_of(yaml: &str) -> Node {
-    parse::parse(yaml, parse::Format::Yaml).unwrap()
-}

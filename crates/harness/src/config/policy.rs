@@ -3,14 +3,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use proctor_document::{Fault, Node, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{
-    agent::{self, AgentSpec},
-    error::Fault,
-    node::{Node, Value},
-};
+use super::agent::{self, AgentSpec};
 use crate::record::RetryOn;
 
 const MOST_TIMES: u32 = 10;
@@ -207,11 +204,12 @@ fn read_loop(section: &Node, written: LoopAsWritten) -> Result<CheckLoop, Fault>
 
 #[cfg(test)]
 mod tests {
+    use proctor_document::{Span, parse_yaml};
+
     use super::*;
-    use crate::config::{Span, node_of};
 
     fn read_section(yaml: &str) -> Result<PolicySpec, String> {
-        let node = node_of(yaml);
+        let node = parse_yaml(yaml).unwrap();
         match agent::read(&node, Span::default()) {
             Ok(spec) => Ok(spec.policy),
             Err(faults) => Err(faults[0].message.clone()),

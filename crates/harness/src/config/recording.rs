@@ -1,11 +1,10 @@
 //! Recordings of the calls that trials make to models: `record`, `replay` and `on_miss` of `gateway`.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{Fault, Node};
 use proctor_gateway::OnMiss;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use super::{error::Fault, node::Node};
 
 /// Recordings of the calls of trials, a file for each.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::paths;
-use crate::platform;
+use crate::{fs::named, platform};
 
 /// The commits that an agent sees besides the one that it starts from. Later ones, other branches
 /// and tags are never there.
@@ -58,7 +57,7 @@ impl Repo {
         if text.starts_with("~/") {
             return Err("`~` is not expanded; write `${HOME}`".to_owned());
         }
-        let path = paths::absolute(&folder.join(text));
+        let path = named::absolute(&folder.join(text));
         match std::fs::metadata(&path) {
             Ok(about) if about.is_dir() => Ok(Repo::Path(path)),
             Ok(_) => Err(format!("{path} is not a folder")),

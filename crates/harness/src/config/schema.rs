@@ -129,13 +129,11 @@ fn drop_null(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use proctor_document::Fault;
     use schemars::{JsonSchema, Schema, SchemaGenerator};
 
     use super::*;
-    use crate::{
-        agent::Agent,
-        config::{AgentSection, Fault},
-    };
+    use crate::agent::{Agent, AgentSection};
 
     struct Fake;
 

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Fault, Node, Span, Value};
 use proctor_gateway::Price;
 use serde::Deserialize;
 
 use super::{
     agent::check_order,
-    error::{ConfigError, Fault},
     gateway,
     interpolate::{self, Variables},
-    node::{Node, Span, Value},
     source::Source,
 };
 

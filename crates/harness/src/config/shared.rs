@@ -4,16 +4,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_document::{ConfigError, Fault, Node, Value};
 
 use super::{
-    error::{ConfigError, Fault},
     evaluator::{self, EvaluatorSpec, Refused},
     interpolate::Variables,
-    node::{Node, Value},
-    paths,
     settings::Settings,
     source::Source,
 };
+use crate::fs::named;
 
 /// Open a file and read it.
 pub(super) fn open<T>(
@@ -28,7 +27,7 @@ pub(super) fn open<T>(
     };
     let (source, root) = Source::read(path, &variables)?;
     let source = Arc::new(source);
-    let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
+    let folder = named::absolute(path.parent().unwrap_or(Utf8Path::new("")));
     let context = evaluator::Context {
         source: &source,
         folder: &folder,

@@ -2,15 +2,10 @@
 //! in through `${NAME}` may be a secret; complaints show `${NAME}` in its place.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Fault, Format, MAX_FILE_BYTES, Node, Span};
 use sha2::{Digest, Sha256};
 
-use super::{
-    error::{ConfigError, Fault},
-    interpolate::{self, UnsetByAgent, Variables},
-    node::{Node, Span},
-    parse::{self, Format, MAX_FILE_BYTES},
-    toml,
-};
+use super::interpolate::{self, UnsetByAgent, Variables};
 use crate::fs::hex;
 
 /// Shorter values are not hidden: they are no secrets, and hiding them would garble messages.
@@ -95,12 +90,9 @@ impl Source {
             text,
             inserted: Vec::new(),
         };
-        let read = match path.extension() {
-            Some("toml") => toml::parse(&source.text),
-            Some("json") => parse::parse(&source.text, Format::Json),
-            _ => parse::parse(&source.text, Format::Yaml),
-        };
-        let root = read.map_err(|faults| source.error(faults))?;
+        let root = Format::of(path)
+            .parse(&source.text)
+            .map_err(|faults| source.error(faults))?;
         Ok((source, root))
     }
 

@@ -3,26 +3,23 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Fault, Format, Node, Span, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     agent::{self, AgentSpec},
     entries::{self, load_tasks, read_entries},
-    error::{ConfigError, Fault},
     execution::{self, Execution, SandboxKind},
     executor::{self, Executor},
     interpolate::{Unset, UnsetByAgent, Variables},
-    node::{Node, Span, Value},
-    parse::{self, Format},
-    paths,
     remarks::Remarks,
     settings::Settings,
     source::Source,
     thunderdome::{self, SuiteEnv},
 };
 use crate::{
-    fs::is_safe_name,
+    fs::{is_safe_name, named},
     task::{Task, repo_task::Surroundings},
 };
 
@@ -245,27 +242,19 @@ pub struct SuiteAgent {
 /// Whether a file is a suite rather than a test case. What cannot be read is no suite: reading
 /// it as a test case then says what is wrong.
 pub fn is_suite(path: &Utf8Path) -> bool {
-    let format = match path.extension() {
-        Some("json") => Format::Json,
-        _ => Format::Yaml,
-    };
     std::fs::read_to_string(path)
         .ok()
-        .and_then(|text| parse::parse(&text, format).ok())
+        .and_then(|text| Format::of(path).parse(&text).ok())
         .is_some_and(|root| TELLING.iter().any(|key| root.get(key).is_some()))
 }
 
 /// Where the results of a suite go, read without the rest of it; `None` when it does not say.
 pub fn results_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
-    let format = match path.extension() {
-        Some("json") => Format::Json,
-        _ => Format::Yaml,
-    };
     let text = std::fs::read_to_string(path).ok()?;
-    let root = parse::parse(&text, format).ok()?;
+    let root = Format::of(path).parse(&text).ok()?;
     let dir = root.get("results")?.get("dir")?.as_str()?.to_owned();
     let folder = path.parent().unwrap_or(Utf8Path::new(""));
-    Some(paths::absolute(&folder.join(dir)))
+    Some(named::absolute(&folder.join(dir)))
 }
 
 /// Read a suite and its tasks. All files that are wrong are told.
@@ -335,7 +324,7 @@ pub fn suite_of_folders(
     }
     text.push_str("tasks:\n");
     for folder in folders {
-        let folder = paths::absolute(folder);
+        let folder = named::absolute(folder);
         text.extend(["  - folder: ", &quoted(folder.as_str()), "\n"]);
     }
     let read = Source::of_suite_text("command line".into(), text, &variables);
@@ -351,7 +340,7 @@ fn resolve(
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
     let source = Arc::new(source);
     let path = source.path();
-    let folder = paths::absolute(path.parent().unwrap_or(Utf8Path::new("")));
+    let folder = named::absolute(path.parent().unwrap_or(Utf8Path::new("")));
     if thunderdome::is_own_file(&root) {
         thunderdome::tolerate(&mut root, &KEYS, &mut remarks);
     }
@@ -417,7 +406,7 @@ fn resolve(
         tasks,
         trials: written.trials.unwrap_or(1),
         parallel: written.parallel.unwrap_or(1),
-        results_dir: paths::absolute(&folder.join(dir)),
+        results_dir: named::absolute(&folder.join(dir)),
         execution,
         env: env.clone(),
         secret_names: Vec::new(),

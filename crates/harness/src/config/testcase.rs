@@ -5,17 +5,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::GlobSet;
+use proctor_document::{ConfigError, Fault, Node, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     agent::{self, AgentAsWritten, AgentSpec},
-    error::{ConfigError, Fault},
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     execution::{self, GatewaySettings},
     hooks::{self, HookAsWritten},
-    node::{Node, Value},
-    paths,
     repo::{self, Repo},
     settings::Settings,
     shared,
@@ -23,7 +21,7 @@ use super::{
 };
 use crate::{
     config::{History, ProgressLimits},
-    fs::is_safe_name,
+    fs::{is_safe_name, named},
     hook::Hooks,
     task::{self, Reference},
 };
@@ -289,7 +287,7 @@ fn resolve(
     let output = written.output.unwrap_or_default();
     let own_dir = written
         .workspace_dir
-        .map(|dir| paths::absolute(&folder.join(dir)));
+        .map(|dir| named::absolute(&folder.join(dir)));
     ResolvedCase {
         name: written.name,
         description: written.description,
@@ -413,7 +411,7 @@ impl<'a> Checks<'a> {
                 .push(fault.with_hint("a task has one reference solution; keep one"));
             return;
         }
-        match paths::file_in(folder, patch) {
+        match named::file_in(folder, patch) {
             Ok(file) => self.reference = Some(Reference::Patch(file)),
             Err(error) => self.bad("reference", &error.to_string()),
         }

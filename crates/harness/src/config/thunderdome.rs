@@ -4,23 +4,19 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8Path;
+use proctor_document::{ConfigError, Fault, Format, Node, Span, Value, nearest, unknown_name};
 use schemars::JsonSchema;
 
 use super::{
     agent::{AgentSpec, AgentType},
-    error::{ConfigError, Fault},
     execution::{Execution, GatewaySettings, Network},
     interpolate, litellm,
-    node::{Node, Span, Value},
-    parse::{self, Format},
-    paths,
     policy::PolicySpec,
     remarks::Remarks,
     source::Source,
-    suggest,
     suite::{SuiteAgent, agent_name},
 };
-use crate::task::repo_task;
+use crate::{fs::named, task::repo_task};
 
 /// Keys of an orchestrator.
 const KEYS: [&str; 4] = ["name", "adapter", "image", "env"];
@@ -155,8 +151,8 @@ fn ignore_unknown(node: &mut Node, known: &[&str], section: &str, remarks: &mut 
     let name = entries.iter().find_map(name_of);
     let given: Vec<String> = entries.iter().map(|(_, key, _)| key.clone()).collect();
     entries.retain(|(_, key, _)| {
-        let is_known = known.contains(&key.as_str()) || suggest::nearest(key, &TELLING).is_some();
-        let meant = suggest::nearest(key, known);
+        let is_known = known.contains(&key.as_str()) || nearest(key, &TELLING).is_some();
+        let meant = nearest(key, known);
         let is_misspelled = meant.is_some_and(|meant| !given.iter().any(|key| key == meant));
         if is_known || is_misspelled {
             return true;
@@ -209,7 +205,7 @@ fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
         .iter()
         .find(|(_, key, _)| !KEYS.contains(&key.as_str()))
     {
-        return Err(suggest::unknown_name(*span, "key", key, &KEYS));
+        return Err(unknown_name(*span, "key", key, &KEYS));
     }
     let Some(written) = item.get("name") else {
         return Err(Fault::new(item.span, "missing key `name`"));
@@ -307,7 +303,7 @@ fn secrets(node: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
                 Ok(names) => execution.pass_through = names,
                 Err(fault) => faults.push(fault),
             },
-            other => faults.push(suggest::unknown_name(*span, "key", other, &SECRETS_KEYS)),
+            other => faults.push(unknown_name(*span, "key", other, &SECRETS_KEYS)),
         }
     }
 }
@@ -361,7 +357,7 @@ fn proxy(
                 execution.gateway.get_or_insert_default().budget_usd = Some(usd);
             }
             ("log_dir", Some(dir), _) if !dir.is_empty() => {
-                execution.log_dir = Some(paths::absolute(&folder.join(dir)));
+                execution.log_dir = Some(named::absolute(&folder.join(dir)));
             }
             ("judge_model", Some(model), _) if !model.is_empty() => {
                 judge_model = Some(model.to_owned());
@@ -372,7 +368,7 @@ fn proxy(
                 let message = format!("`{key}` cannot be {}", value.value);
                 faults.push(Fault::new(value.span, message));
             }
-            _ => faults.push(suggest::unknown_name(*span, "key", key, &PROXY_KEYS)),
+            _ => faults.push(unknown_name(*span, "key", key, &PROXY_KEYS)),
         }
     }
     judge_model
@@ -436,14 +432,10 @@ pub(super) fn with_secrets(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
 ) -> Result<SuiteEnv, ConfigError> {
-    let format = match path.extension() {
-        Some("json") => Format::Json,
-        _ => Format::Yaml,
-    };
     // What cannot be read here is told when the suite itself is.
     let root = std::fs::read_to_string(path)
         .ok()
-        .and_then(|text| parse::parse(&text, format).ok());
+        .and_then(|text| Format::of(path).parse(&text).ok());
     let mut all = SuiteEnv {
         env: env.clone(),
         secret_names: Vec::new(),
@@ -525,11 +517,12 @@ fn unquoted(value: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proctor_document::parse_yaml;
 
     #[test]
     fn unknown_keys_are_remarks_unless_they_look_misspelled_or_telling() {
         let yaml = "{orchestrators: [{name: a, adapter: x, notes: y, modle: z, model: m}, {name: b, adaptor: x, notes: y}], tasks: [{id: T, repo: r, tag: v, tags: [x], time_limit_minute: 5}], proxy: {port: 1}, dashboard: {}}";
-        let mut root = crate::config::node_of(yaml);
+        let mut root = parse_yaml(yaml).unwrap();
         let mut remarks = Remarks::default();
         tolerate(
             &mut root,

@@ -3,13 +3,9 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_document::Fault;
 
-use crate::{
-    config::{EvaluatorSpec, Fault},
-    fs::dir,
-    platform,
-    task::Reference,
-};
+use crate::{config::EvaluatorSpec, fs::dir, platform, task::Reference};
 
 /// Names the folder of these files.
 pub(super) const CASE_DIR: &str = "PROCTOR_CASE_DIR";

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
@@ -16,7 +17,7 @@ use super::{
     shell,
     words::CommandWords,
 };
-use crate::config::{EvaluatorSpec, Fault};
+use crate::config::EvaluatorSpec;
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 

@@ -1,6 +1,7 @@
 //! `file` and `output`: what must hold of a file that the agent left, or of the last thing it said.
 
 use camino::Utf8PathBuf;
+use proctor_document::Fault;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Finding, Judging, VerdictStatus};
 use crate::{
-    config::{EvaluatorSpec, Fault},
+    config::EvaluatorSpec,
     record,
     session::{MessageKind, Role},
     transcript::Document,

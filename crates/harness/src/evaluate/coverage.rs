@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
@@ -18,7 +19,7 @@ use super::{
     reports::Coverage,
     words::CommandWords,
 };
-use crate::config::{EvaluatorSpec, Fault};
+use crate::config::EvaluatorSpec;
 
 /// `config` of `coverage`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -6,16 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Artifact, EVIDENCE, Finding, Judging, Place, VerdictStatus};
-use crate::{
-    config::{EvaluatorSpec, Fault},
-    record,
-    workspace::FileChange,
-};
+use crate::{config::EvaluatorSpec, record, workspace::FileChange};
 
 const REPORT_FILE: &str = "expected-diff-report.json";
 

@@ -36,11 +36,13 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::Fault;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{EvaluatorSpec, Fault, PromptSource},
+    agent::PromptSource,
+    config::EvaluatorSpec,
     fs::dir,
     host::Host,
     model_access::Models,

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
@@ -20,10 +21,7 @@ use super::{
     tests::bounded,
     words::CommandWords,
 };
-use crate::{
-    config::{EvaluatorSpec, Fault},
-    record,
-};
+use crate::{config::EvaluatorSpec, record};
 
 /// What is new, finding by finding.
 const FINDINGS: &str = "new-findings.json";

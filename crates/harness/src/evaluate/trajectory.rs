@@ -1,6 +1,7 @@
 //! `trajectory`: how the agent went about it, by its normalised log: limits on turns, tokens, cost
 //! and time; tools and commands that it must or must not use.
 
+use proctor_document::Fault;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Finding, Judging, VerdictStatus, content::read_log};
 use crate::{
-    config::{EvaluatorSpec, Fault},
+    config::EvaluatorSpec,
     transcript::{Document, ToolCall},
     usage::{Usage, Usd},
 };

@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use proctor_document::{ConfigError, Fault};
+
 use crate::{
     agent::{Adapter, Agent},
-    config::{AgentSpec, CheckLoop, ConfigError, Fault, Source},
+    config::{AgentSpec, CheckLoop, Source},
     packages::Package,
     record::RetryOn,
 };

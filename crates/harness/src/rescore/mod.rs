@@ -13,14 +13,12 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use futures_util::{StreamExt, stream};
+use proctor_document::ConfigError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{
-        ConfigError, Execution, Executor, SandboxKind, Settings, load_kept_suite,
-        load_suite as load_now,
-    },
+    config::{Execution, Executor, SandboxKind, Settings, load_kept_suite, load_suite as load_now},
     fs::LOCK_FILE,
     host::Host,
     model_access::Models,

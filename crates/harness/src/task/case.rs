@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
 use globset::GlobSet;
+use proctor_document::{ConfigError, Fault, Node};
 
 use super::{Asks, Checkout, Files, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
-    config::{self, ConfigError, EvaluatorSpec, Fault, Node, ResolvedCase, Settings, Source},
+    config::{self, EvaluatorSpec, ResolvedCase, Settings, Source},
     evaluate::{self, Evaluator},
 };
 

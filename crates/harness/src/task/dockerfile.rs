@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::Span;
+use proctor_document::Span;
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_document::ConfigError;
 
 use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits, case::configure};
-use crate::config::{self, ConfigError, OutputLimits, ProgressLimits, PromptSource, Settings};
+use crate::{
+    agent::PromptSource,
+    config::{self, OutputLimits, ProgressLimits, Settings},
+};
 
 /// Read what `proctor eval` is given; `directory` comes before the one in the file.
 pub fn load(

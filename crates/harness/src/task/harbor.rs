@@ -4,18 +4,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_document::{ConfigError, Fault, Span};
 
 use super::{
     Asks, Files, Reference, RunFolder, Solution, Task, TaskKind, TaskLimits, find::TASK_FILE,
     harbor_reader::Reader, harbor_toml::TaskToml,
 };
 use crate::{
-    config::{
-        self, ConfigError, Fault, OutputLimits, ProgressLimits, PromptSource, Settings, Source,
-        Span, Variables, read_prompt_file,
-    },
+    agent::{PromptSource, read_prompt_file},
+    config::{OutputLimits, ProgressLimits, Settings, Source, Variables},
     evaluate::Evaluator,
-    fs::dir,
+    fs::{dir, named},
     hook::Hooks,
 };
 
@@ -53,7 +52,7 @@ pub fn load(
         environment.local = Err(source.error(local));
     }
     let instruction = instruction(&folder.join("instruction.md"))?;
-    let folder_name = config::absolute(folder);
+    let folder_name = named::absolute(folder);
     let folder_name = folder_name.file_name().unwrap_or("task").to_owned();
     let about = written.task;
     let name = about.as_ref().map_or(&folder_name, |task| &task.name);
@@ -81,7 +80,7 @@ pub fn load(
         evaluators: vec![Evaluator::of_verifier(verifier)].into(),
         hooks: Hooks::default(),
         run_folder: RunFolder::default(),
-        folder: config::absolute(folder),
+        folder: named::absolute(folder),
         config_hash: hash.map_err(|error| ConfigError::unreadable(folder, &error))?,
         source,
     })
@@ -89,7 +88,7 @@ pub fn load(
 
 /// `solution/solve.sh`, when it is there.
 fn reference(folder: &Utf8Path, env: BTreeMap<String, String>) -> Option<Reference> {
-    let solution = config::absolute(&folder.join("solution"));
+    let solution = named::absolute(&folder.join("solution"));
     let is_there = solution.join("solve.sh").is_file();
     is_there.then_some(Reference::Script(Solution {
         folder: solution,

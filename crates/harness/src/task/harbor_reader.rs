@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Fault, Node, Span, Value};
 
 use super::{
     Collect, Environment, Healthcheck, Image, Network, Recipe, Verifier, VerifierMode,
@@ -12,7 +13,7 @@ use super::{
     },
     recipe::NEEDS_DOCKER,
 };
-use crate::config::{self, ConfigError, Fault, Node, Span, Value};
+use crate::fs::named;
 
 const VERIFIER_TIMEOUT_SEC: f64 = 600.0;
 const BUILD_TIMEOUT_SEC: f64 = 600.0;
@@ -355,7 +356,7 @@ impl Reader<'_> {
         let timeout = self.seconds("verifier", "timeout_sec", Some(timeout));
         Verifier {
             mode,
-            tests: config::absolute(&tests),
+            tests: named::absolute(&tests),
             env: table.env.clone(),
             local_env: environment.local_env(),
             user: table.user.as_ref().map(|user| user.0.clone()),

@@ -22,14 +22,13 @@ use serde::{Deserialize, Serialize};
 
 pub use self::recipe::Recipe;
 use crate::{
-    config::{
-        AgentSpec, ConfigError, Fault, History, OutputLimits, ProgressLimits, PromptSource, Repo,
-        Source, Span,
-    },
+    agent::PromptSource,
+    config::{AgentSpec, History, OutputLimits, ProgressLimits, Repo, Source},
     evaluate::Evaluator,
     hook::Hooks,
     record::{AgentLimitsRecord, TaskKind},
 };
+use proctor_document::{ConfigError, Fault, Span};
 
 /// What is asked and how it is judged.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, io};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_document::{Fault, Span};
 
 use super::dockerfile::{Dockerfile, Instruction, Words};
 use crate::{
-    config::{Fault, Span},
     fs::{
         dir,
         glob::{self, Ignore, IgnoreSyntax},

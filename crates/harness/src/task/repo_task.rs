@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use camino::Utf8Path;
+use proctor_document::{Fault, Node, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -11,10 +12,8 @@ use super::{
     Asks, Checkout, Files, History, Install, Reference, RunFolder, Task, TaskKind, TaskLimits,
 };
 use crate::{
-    config::{
-        EvaluatorSpec, Fault, Node, OutputLimits, ProgressLimits, PromptSource, Repo, Source,
-        Value, revision_problem,
-    },
+    agent::PromptSource,
+    config::{EvaluatorSpec, OutputLimits, ProgressLimits, Repo, Source, revision_problem},
     evaluate::{Evaluator, JudgesBy, Protect, RepoCommand},
     hook::Hooks,
 };

@@ -1,11 +1,11 @@
 //! Why a trial has no end, and what to do about it.
 
 use camino::Utf8PathBuf;
+use proctor_document::ConfigError;
 use proctor_gateway::GatewayError;
 
 use crate::{
-    agent::LaunchError,
-    config::{ConfigError, PromptFileError},
+    agent::{LaunchError, PromptFileError},
     record::StoreError,
     sandbox::docker::EngineError,
     source::SourceError,

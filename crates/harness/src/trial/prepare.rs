@@ -11,10 +11,10 @@ use super::{
     container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
 };
 use crate::{
-    agent::{Authentication, Launch, LaunchContext},
+    agent::{Authentication, Launch, LaunchContext, PromptSource, read_workspace_prompt},
     area::Area,
     availability,
-    config::{Network, PromptSource, read_workspace_prompt},
+    config::Network,
     export::PROMPT_FILE,
     fs::{beneath::Beneath, hex},
     model_access,

@@ -5,6 +5,7 @@ pub mod dir;
 pub mod glob;
 mod lock;
 mod name;
+pub mod named;
 pub mod pointer;
 
 pub use lock::{LOCK_FILE, is_locked, lock_dir, open_lock_file};

@@ -24,11 +24,14 @@ use serde_json::json;
 pub use self::server::{SdkServer, Served};
 use self::settings::{Inherit, Resolved, Settings, Transport};
 use crate::{
-    agent::{Adapter, Agent, Authentication, Launch, LaunchContext, LaunchError},
-    config::{AgentSection, Fault, PromptSource},
+    agent::{
+        Adapter, Agent, AgentSection, Authentication, Launch, LaunchContext, LaunchError,
+        PromptSource,
+    },
     record::cli::{AuthCheck, Cli, PROBE_LIMIT, Registry},
     session::Session,
 };
+use proctor_document::Fault;
 
 /// The adapter.
 pub struct ClaudeCode;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
+use proctor_document::{Fault, Node};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{AgentSection, Fault, Node, PromptSource, resolve_prompt},
+    agent::{AgentSection, PromptSource, resolve_prompt},
     platform,
 };
 

@@ -15,11 +15,14 @@ use serde_json::json;
 use self::session::CodexSession;
 use super::options::{self, CommandLine, Common};
 use crate::{
-    agent::{Adapter, Agent, Authentication, Input, Launch, LaunchContext, LaunchError, Terminal},
-    config::{AgentSection, Fault, PromptSource},
+    agent::{
+        Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
+        PromptSource, Terminal,
+    },
     record::cli::{AuthCheck, Cli, Registry},
     session::Session,
 };
+use proctor_document::Fault;
 
 /// The adapter.
 pub struct Codex;

@@ -1,5 +1,6 @@
 //! Where a program tells what it used: paths into the JSON of its output or of a file.
 
+use proctor_document::{Fault, Node};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,7 +8,6 @@ use serde_json::Value;
 use super::output::Output;
 use crate::{
     agents::tokens::Tokens,
-    config::{Fault, Node},
     usage::{Usage, UsageSource, Usd},
 };
 

@@ -16,11 +16,14 @@ use self::session::GeminiSession;
 pub(super) use self::session::fault;
 use super::options::{self, CommandLine, Common};
 use crate::{
-    agent::{Adapter, Agent, Authentication, Input, Launch, LaunchContext, LaunchError, Terminal},
-    config::{AgentSection, Fault, PromptSource},
+    agent::{
+        Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
+        PromptSource, Terminal,
+    },
     record::cli::{AuthCheck, Cli, Registry},
     session::Session,
 };
+use proctor_document::Fault;
 
 /// The adapter.
 pub struct GeminiCli;

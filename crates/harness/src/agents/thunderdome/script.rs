@@ -5,13 +5,16 @@
 use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::plain::PlainSession;
 use crate::{
-    agent::{Adapter, Agent, Endpoint, Input, Launch, LaunchContext, LaunchError, Terminal},
-    config::{AgentSection, Fault, PromptSource, resolve_prompt},
+    agent::{
+        Adapter, Agent, AgentSection, Endpoint, Input, Launch, LaunchContext, LaunchError,
+        PromptSource, Terminal, resolve_prompt,
+    },
     record::metrics_file::METRICS_FILE,
 };
 

@@ -1,9 +1,10 @@
 //! Files that were made to hurt, and files that are just large.
 
+use proctor_document::Node;
 use proptest::prelude::*;
 
 use super::{Folder, GOOD, good, refusal, with};
-use crate::config::{MAX_PROMPT_CHARS, Node};
+use crate::agent::MAX_PROMPT_CHARS;
 
 #[test]
 fn a_prompt_of_a_million_characters_is_read() {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Node, Value};
 
 use super::*;
 

@@ -1,9 +1,10 @@
 //! Variables in test cases, and that their values stay out of what is shown.
 
 use insta::assert_snapshot;
+use proctor_document::Node;
 
 use super::{Folder, and, good, refusal, with};
-use crate::config::{Node, Settings, load};
+use crate::config::{Settings, load};
 
 #[test]
 fn variables_are_filled_in_and_unset_ones_are_pointed_at() {

@@ -13,7 +13,8 @@ use super::{
     view,
 };
 use crate::{
-    config::{History, OutputLimits, ProgressLimits, PromptSource, Repo},
+    agent::PromptSource,
+    config::{History, OutputLimits, ProgressLimits, Repo},
     evaluate::Judging,
     fs::dir,
     hook::Hooks,

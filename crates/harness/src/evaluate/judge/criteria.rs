@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use proctor_document::{Fault, Node, Value};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-
-use crate::config::{Fault, Node, Value};
 
 /// One thing that is asked of the work.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,11 +174,12 @@ pub(super) fn asked(criteria: &[Criterion]) -> Map<String, Json> {
 
 #[cfg(test)]
 mod tests {
+    use proctor_document::parse_yaml;
+
     use super::*;
-    use crate::config::node_of;
 
     fn ids(yaml: &str) -> Result<Vec<String>, String> {
-        let read = read(&node_of(yaml)).map_err(|fault| fault.message)?;
+        let read = read(&parse_yaml(yaml).unwrap()).map_err(|fault| fault.message)?;
         Ok(read.into_iter().map(|one| one.id).collect())
     }
 
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn criteria_in_thunderdomes_spelling_have_their_weights() {
         let yaml = "criteria: [{criterion: It works, weight: 3}, {criterion: It is short}]";
-        let read = read(&node_of(yaml)).unwrap();
+        let read = read(&parse_yaml(yaml).unwrap()).unwrap();
         let told: Vec<_> = read
             .iter()
             .map(|it| (it.text.as_str(), it.weight))
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn anchors_make_the_scale() {
         let yaml = "criteria: {a: {description: x, anchors: {5: all, 1: none, 3: some}}}";
-        let read = read(&node_of(yaml)).unwrap();
+        let read = read(&parse_yaml(yaml).unwrap()).unwrap();
         assert_eq!(read[0].scale(), (1.0, 5.0));
         assert!((read[0].share(3.0) - 0.5).abs() < 1e-9);
     }

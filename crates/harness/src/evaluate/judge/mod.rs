@@ -25,7 +25,7 @@ use self::{
     tally::{Spent, Tally},
 };
 use super::{Artifact, Finding, Judging, Place, slot::Slot};
-use crate::{config::PromptSource, fs::hex, record, workspace::WorkspaceError};
+use crate::{agent::PromptSource, fs::hex, record, workspace::WorkspaceError};
 
 /// The version of the request and of the checks: other ones make other verdicts.
 const JUDGE_VERSION: u32 = 3;

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{Fault, Node};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 use sha2::{Digest, Sha256};
@@ -12,13 +13,10 @@ use super::{
     request,
 };
 use crate::{
-    agent::{Adapter, Agent},
+    agent::{Adapter, Agent, AgentSection, PromptSource, read_prompt_file},
     agents::{self, ADAPTERS},
-    config::{
-        AgentSection, AgentSpec, AgentType, EvaluatorSpec, Fault, Node, PolicySpec, PromptSource,
-        Source, file_beside, read_agent, read_prompt_file,
-    },
-    fs::hex,
+    config::{AgentSpec, AgentType, EvaluatorSpec, PolicySpec, Source, read_agent},
+    fs::{hex, named},
 };
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
@@ -355,6 +353,6 @@ fn text_of(
         let message = format!("`{key}` `{file}` cannot be used: {problem}");
         config.fault(key, message)
     };
-    let path = file_beside(folder, file).map_err(refused)?;
+    let path = named::file_beside(folder, file).map_err(refused)?;
     read_prompt_file(&path).map(Some).map_err(refused)
 }

@@ -17,10 +17,8 @@ pub(super) use self::{
     manifest::{Merged, is_manifest},
     question::{named_files, scripts},
 };
-use crate::{
-    config::{Fault, Node},
-    workspace::{ChangedFile, Origin},
-};
+use crate::workspace::{ChangedFile, Origin};
+use proctor_document::{Fault, Node};
 
 /// The rules of one evaluator.
 #[derive(Clone, Debug)]
@@ -548,7 +546,7 @@ mod tests {
 
     #[test]
     fn exceptions_and_additions_of_a_task_hold() {
-        let config = Node::empty_map(crate::config::Span::default());
+        let config = Node::empty_map(proctor_document::Span::default());
         let patterns = ["test.sh".to_owned(), "!jest.config.js".to_owned()];
         let protect = Protect::read(&config, Some(&patterns), Protect::tests()).unwrap();
         let facts = Circumstances::default();

@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::{Glob, GlobMatcher, GlobSet};
+use proctor_document::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
-    config::{EvaluatorSpec, Fault},
+    config::EvaluatorSpec,
     evaluate::{
         bench::{Bench, Hidden, ReportFile, Setup},
         command,

@@ -3,7 +3,7 @@
 
 use camino::Utf8Path;
 
-use super::{error::Fault, node::Span};
+use crate::{error::Fault, node::Span};
 
 /// Columns of a source line that are shown; longer lines are cropped around the place.
 const WIDTH: usize = 100;
@@ -12,7 +12,7 @@ const LEAD: usize = 40;
 const TAB: &str = "    ";
 
 /// The fault with its line.
-pub(super) fn render(path: &Utf8Path, text: &str, fault: &Fault) -> String {
+pub(crate) fn render(path: &Utf8Path, text: &str, fault: &Fault) -> String {
     let place = Place::find(text, fault.span);
     let head = format!("{path}:{}:{}: {}", place.line, place.column, fault.message);
     if text.trim().is_empty() {
@@ -87,7 +87,7 @@ fn floor(text: &str, at: usize) -> usize {
 }
 
 /// Text that is safe to print.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars() {
         match c {

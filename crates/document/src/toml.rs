@@ -3,13 +3,13 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::{
+use crate::{
     error::Fault,
     node::{Node, Span, Value},
 };
 
 /// Read a TOML document.
-pub(super) fn parse(text: &str) -> Result<Node, Vec<Fault>> {
+pub(crate) fn parse(text: &str) -> Result<Node, Vec<Fault>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let fault = |error: toml::de::Error| {

@@ -3,10 +3,10 @@
 
 use serde_saphyr::granit_parser::{ScalarStyle, Tag};
 
-use super::node::Value;
+use crate::node::Value;
 
 /// The value of a scalar; the error is a message.
-pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+pub(crate) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     match tag {
         Some(tag) => tagged(text, tag),
         None if style == ScalarStyle::Plain => Ok(plain(text)),

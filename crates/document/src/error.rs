@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{node::Span, snippet};
+use crate::{node::Span, snippet};
 
 /// Something wrong in a config file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// A file that could not be read at all.
-    pub(crate) fn unreadable(path: &Utf8Path, error: &io::Error) -> ConfigError {
+    pub fn unreadable(path: &Utf8Path, error: &io::Error) -> ConfigError {
         let fault = match error.kind() {
             io::ErrorKind::NotFound => Fault::new(Span::default(), "no such file")
                 .with_hint("check the path; `proctor init` writes a test case to start from"),
@@ -66,7 +66,7 @@ impl ConfigError {
     }
 
     /// A file that is wrong as a whole.
-    pub(crate) fn whole(path: &Utf8Path, fault: Fault) -> ConfigError {
+    pub fn whole(path: &Utf8Path, fault: Fault) -> ConfigError {
         ConfigError {
             path: path.to_owned(),
             text: None,

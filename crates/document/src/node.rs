@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Fault;
+use crate::error::Fault;
 
 /// A place in a config file: byte offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Node {
     }
 
     /// Take the entry `key` out, so that the rest can be read without it.
-    pub(crate) fn remove(&mut self, key: &str) -> Option<(Span, String, Node)> {
+    pub fn remove(&mut self, key: &str) -> Option<(Span, String, Node)> {
         let Value::Map(entries) = &mut self.value else {
             return None;
         };
@@ -100,7 +100,7 @@ impl Node {
     }
 
     /// Take out keys that are understood and not there yet, each with its complaint.
-    pub(crate) fn refuse(&mut self, keys: &[&str]) -> Vec<Fault> {
+    pub fn refuse(&mut self, keys: &[&str]) -> Vec<Fault> {
         keys.iter()
             .filter_map(|key| self.remove(key))
             .map(|(span, key, _)| {

@@ -4,13 +4,13 @@
 use std::io::Read;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::Fault;
 
-use super::{
+use crate::{
     agent::AgentSection,
-    error::Fault,
-    paths::{self, PathError},
+    fs::named::{self, PathError},
+    platform,
 };
-use crate::platform;
 
 /// Longest prompt, in characters.
 pub const MAX_PROMPT_CHARS: usize = 1_000_000;
@@ -85,7 +85,7 @@ pub fn read_workspace_prompt(
         path: path.to_owned(),
         problem,
     };
-    let file = paths::file_in(workspace, path.as_str()).map_err(|error| match error {
+    let file = named::file_in(workspace, path.as_str()).map_err(|error| match error {
         PathError::Missing { .. } => {
             refused("there is no such file beside the test case or in the workspace".to_owned())
         }
@@ -102,7 +102,7 @@ fn from_file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
         ));
     }
     let refused = |problem: String| format!("prompt_file `{path}` cannot be used: {problem}");
-    match paths::file_in(folder, path) {
+    match named::file_in(folder, path) {
         Ok(file) => read_prompt_file(&file)
             .map(PromptSource::Text)
             .map_err(refused),
@@ -141,11 +141,9 @@ fn problem_of(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proctor_document::{Node, parse_yaml};
+
     use super::*;
-    use crate::config::{
-        node::Node,
-        parse::{Format, parse},
-    };
 
     const CONFIG: &str = "prompt: x\nprompt_file: y\n";
 
@@ -154,7 +152,7 @@ mod tests {
         file: Option<&str>,
         folder: &Utf8Path,
     ) -> Result<PromptSource, Fault> {
-        let config: Node = parse(CONFIG, Format::Yaml).unwrap();
+        let config: Node = parse_yaml(CONFIG).unwrap();
         let section = AgentSection {
             node: &config,
             agent_name: None,

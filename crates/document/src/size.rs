@@ -1,7 +1,7 @@
-//! Sizes of memory and disks, as people write them.
+//! Sizes of memory and disks with a unit.
 
-/// `512m`, `4g`, `1.5GiB`: as the tools of containers write sizes, in powers of 1024.
-pub(super) fn bytes(text: &str) -> Option<u64> {
+/// The bytes of a size such as `512m`, `4g` or `1.5GiB`, in powers of 1024 as container tools write sizes.
+pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -42,7 +42,7 @@ mod tests {
             ("", None),
             ("-1g", None),
         ] {
-            assert_eq!(bytes(text), expect, "{text}");
+            assert_eq!(parse_size(text), expect, "{text}");
         }
     }
 }

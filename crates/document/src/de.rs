@@ -12,7 +12,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::{
+use crate::{
     error::Fault,
     node::{Node, Span, Value},
     suggest,
@@ -27,7 +27,7 @@ impl Node {
 
 /// An error on its way up: the first node that knows its place fills it in.
 #[derive(Debug)]
-pub(super) struct Error(Fault, Placed);
+pub(crate) struct Error(Fault, Placed);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placed {
@@ -340,7 +340,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::config::parse::{Format, parse};
+    use crate::format::parse_yaml;
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -362,7 +362,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Sample, Fault> {
-        parse(text, Format::Yaml).expect("the text is YAML").read()
+        parse_yaml(text).expect("the text is YAML").read()
     }
 
     /// The message, and the text that it points at.

@@ -9,7 +9,7 @@ use crate::platform;
 
 /// Why a named file is refused.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PathError {
+pub enum PathError {
     /// It is written in a way that could lead out of the folder.
     #[error("{0}")]
     Written(&'static str),
@@ -35,7 +35,7 @@ pub(super) enum PathError {
 
 /// The path from the root, without `.` in it: agents and evaluators work in other folders, and
 /// what a test case names has to be found from there.
-pub(crate) fn absolute(path: &Utf8Path) -> Utf8PathBuf {
+pub fn absolute(path: &Utf8Path) -> Utf8PathBuf {
     let named = if path.as_str().is_empty() {
         Utf8Path::new(".")
     } else {
@@ -46,7 +46,7 @@ pub(crate) fn absolute(path: &Utf8Path) -> Utf8PathBuf {
 
 /// Whether `path` is relative and stays below where it starts, judged by its text alone.
 /// Backslashes count as separators, so that a test case means the same on every system.
-pub(super) fn check_written(path: &str) -> Result<(), PathError> {
+pub fn check_written(path: &str) -> Result<(), PathError> {
     let mut parts = path.split(['/', '\\']);
     if path.is_empty() {
         Err(PathError::Written("it is empty"))
@@ -62,7 +62,7 @@ pub(super) fn check_written(path: &str) -> Result<(), PathError> {
 }
 
 /// The real path of the file `path` in `folder`.
-pub(super) fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, PathError> {
+pub fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, PathError> {
     check_written(path)?;
     let folder = if folder.as_str().is_empty() {
         ".".into()
@@ -93,7 +93,7 @@ pub(super) fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, Path
 }
 
 /// The same, with what is wrong in words.
-pub(crate) fn file_beside(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, String> {
+pub fn file_beside(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, String> {
     file_in(folder, path).map_err(|error| error.to_string())
 }
 

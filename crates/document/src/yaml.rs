@@ -8,14 +8,15 @@ use serde_saphyr::granit_parser::{
     self as granit, ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag,
 };
 
-use super::{
-    Fault,
+use crate::{
+    error::Fault,
+    format::Format,
     node::{Node, Span, Value},
     scalar,
 };
 
 /// Largest file that is read.
-pub(super) const MAX_FILE_BYTES: usize = 32 * 1024 * 1024;
+pub const MAX_FILE_BYTES: usize = 32 * 1024 * 1024;
 /// Values in one file, aliases counted as often as they are used.
 const MAX_NODES: usize = 100_000;
 /// Text in one file, aliases counted as often as they are used.
@@ -23,17 +24,8 @@ const MAX_TEXT_BYTES: usize = 2 * MAX_FILE_BYTES;
 /// Nesting, aliases unfolded: what recursive readers of the tree can take.
 const MAX_DEPTH: usize = 64;
 
-/// How a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// YAML 1.2.
-    Yaml,
-    /// JSON: everything that is not strict JSON is a fault.
-    Json,
-}
-
 /// Read `text`; every fault that can be found in one go is reported.
-pub(super) fn parse(text: &str, format: Format) -> Result<Node, Vec<Fault>> {
+pub(crate) fn parse(text: &str, format: Format) -> Result<Node, Vec<Fault>> {
     if format == Format::Json {
         check_json(text).map_err(|fault| vec![fault])?;
     }

@@ -1,6 +1,6 @@
 //! Suggests what was meant by a name that is not known.
 
-use super::{error::Fault, node::Span};
+use crate::{error::Fault, node::Span};
 
 /// A complaint about a name that is not among `known`, with the nearest of them.
 pub fn unknown_name(span: Span, what: &str, name: &str, known: &[&str]) -> Fault {
@@ -20,7 +20,7 @@ fn hint(name: &str, known: &[&str]) -> Option<String> {
 }
 
 /// The known name that was probably meant.
-pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let bare = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let wanted = bare(name);
     // A long name may not cost a long search.
@@ -36,7 +36,7 @@ pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 /// `a`, `b`, `c`.
-pub(super) fn list(words: &[&str]) -> String {
+pub(crate) fn list(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     quoted.join(", ")
 }
