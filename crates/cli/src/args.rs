@@ -1,6 +1,7 @@
 //! Command-line arguments.
 
 mod clusters;
+mod keep_workspace;
 mod logs;
 mod models;
 mod reports;
@@ -10,6 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use proctor_harness::config::Network;
 
 pub use clusters::{InterruptArg, TrialArgs};
+pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 pub use reports::{
@@ -150,8 +152,11 @@ pub struct RunArgs {
     /// Print the result as one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Remove the workspaces of finished trials; keep the artifacts
-    #[arg(long)]
+    /// Which workspaces of finished trials are kept whole; the diff is always kept
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub keep_workspace: Option<KeepArg>,
+    /// Keep no workspace: the same as --keep-workspace none
+    #[arg(long, conflicts_with = "keep_workspace")]
     pub delete_workspace: bool,
     /// Accepted for compatibility with Thunderdome; has no effect
     #[arg(long, hide = true)]

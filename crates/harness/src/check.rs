@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::OnEnd,
-    config::{Execution, SandboxKind},
+    config::{Execution, KeepWorkspace, SandboxKind},
     control::Control,
     host::Host,
     plan::{RunPlan, TrialPlan},
     record::{Record, TrialStatus, run_event::RunEvent},
-    run::{RunError, Runner, Workspaces},
+    run::{RunError, Runner},
     task::Task,
 };
 
@@ -68,6 +68,7 @@ pub async fn check(
                 Some(_) => SandboxKind::Docker,
                 None => SandboxKind::Local,
             },
+            keep_workspace: KeepWorkspace::None,
             ..Execution::default()
         },
         times,
@@ -113,7 +114,6 @@ impl Calibration<'_> {
             host: self.host,
             results_dir: self.folder,
             execution: &self.execution,
-            workspaces: Workspaces::Delete,
             parallel: 1,
             retries: 0,
             control: &Control::default(),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{
-        Execution, Executor, GatewayOverrides, ResolvedSuite, SandboxKind, Settings,
+        Execution, Executor, GatewayOverrides, KeepWorkspace, ResolvedSuite, SandboxKind, Settings,
         load_kept_suite, network_named,
     },
     fs::hex,
@@ -76,6 +76,9 @@ pub struct TrialSpec {
     /// The network that the command line asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
+    /// Which workspaces are kept, when the command line says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_workspace: Option<KeepWorkspace>,
     /// How long its job may take, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<u64>,
@@ -347,6 +350,9 @@ impl TrialSpec {
         }
         if let Some(network) = &self.network {
             suite.execution.network = network_named(network);
+        }
+        if let Some(keep) = self.keep_workspace {
+            suite.execution.keep_workspace = keep;
         }
         suite.execution.executor = Executor::Local;
         Ok(())

@@ -12,6 +12,7 @@ mod litter;
 mod look;
 mod names;
 mod nested;
+mod numstat;
 mod pristine;
 mod reference;
 
@@ -20,7 +21,10 @@ use std::sync::{Arc, Mutex};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use self::{base::commit_tree, large::LargeFile, nested::NestedRepos, pristine::Pristine};
+use self::{
+    base::commit_tree, large::LargeFile, nested::NestedRepos, numstat::parse_numstat,
+    pristine::Pristine,
+};
 pub use self::{
     base::{Base, Bases},
     judged::{ChangedFile, Entry},
@@ -109,6 +113,16 @@ pub struct Change {
     pub head: Option<String>,
     /// What was noticed on the way.
     pub notes: Vec<String>,
+    /// Why the tree is not all that the agent left, when it is not.
+    pub left_out: Option<String>,
+}
+
+/// The index, in step with the workspace.
+#[derive(Default)]
+struct Staged {
+    tree: String,
+    notes: Vec<String>,
+    left_out: Option<String>,
 }
 
 /// Whose a file is that differs from the base.
@@ -203,13 +217,17 @@ impl Workspace {
     /// What the agent changed, written as a patch to `patch`.
     pub async fn change(&self, patch: &Utf8Path) -> Result<Change, WorkspaceError> {
         let git = &self.git;
-        let mut notes = Vec::new();
         self.unseal().await?;
         let large = self.large_files().await?;
-        let tree = self.stage(&large, &mut notes).await?;
+        let Staged {
+            tree,
+            mut notes,
+            left_out,
+        } = self.stage(&large).await?;
         // An agent that is started again goes on from here.
         self.seal();
         notes.extend(large.iter().map(LargeFile::note));
+        let left_out = left_out.or_else(|| large.first().map(LargeFile::left_out));
         let large = large.iter().map(LargeFile::change);
         let head = self.head();
         if tree == self.base_tree {
@@ -219,6 +237,7 @@ impl Workspace {
                 files: large.collect(),
                 head: head.await,
                 notes,
+                left_out,
             });
         }
         let base = self.base_commit.as_str();
@@ -243,24 +262,24 @@ impl Workspace {
             files: files.into_iter().chain(large).collect(),
             head,
             notes,
+            left_out,
         })
     }
 
-    /// Bring our own index in step with the workspace, but for `large` files; gives the tree of what is there.
-    async fn stage(
-        &self,
-        large: &[LargeFile],
-        notes: &mut Vec<String>,
-    ) -> Result<String, WorkspaceError> {
+    /// Bring our own index in step with the workspace, except `large` files.
+    async fn stage(&self, large: &[LargeFile]) -> Result<Staged, WorkspaceError> {
         let git = &self.git;
+        let mut staged = Staged::default();
         let added = self.add_all(large).await;
         let filled = self.filled_submodules();
         if added.is_ok() && filled.is_empty() {
             let tree = git.line(["write-tree"]).await?;
             if tree == self.base_tree || !self.has_new_gitlinks().await? {
-                return Ok(tree);
+                staged.tree = tree;
+                return Ok(staged);
             }
         }
+        let notes = &mut staged.notes;
         // A repository made inside the workspace would be added as a mere link, or not at all.
         let nested = NestedRepos::hide(&self.path, &git.dir().join("hidden"))?;
         for (git, _) in &nested.moved {
@@ -279,11 +298,14 @@ impl Workspace {
             );
         }
         self.add_all(large).await.or_else(|error| {
-            notes.push(format!("not every file could be read: {error}"));
+            let unreadable = format!("not every file could be read: {error}");
+            notes.push(unreadable.clone());
+            staged.left_out = Some(unreadable);
             Ok::<_, WorkspaceError>(Vec::new())
         })?;
         nested.restore()?;
-        Ok(git.line(["write-tree"]).await?)
+        staged.tree = git.line(["write-tree"]).await?;
+        Ok(staged)
     }
 
     /// The submodules that are not empty any more, each ended by a zero.
@@ -366,7 +388,7 @@ impl Workspace {
     /// Take the workspace as it is now for the base: what was put into it before the agent
     /// started is not the agent's work.
     pub async fn settle(&mut self) -> Result<(), WorkspaceError> {
-        let tree = self.stage(&[], &mut Vec::new()).await?;
+        let tree = self.stage(&[]).await?.tree;
         if tree == self.base_tree {
             return Ok(());
         }
@@ -524,49 +546,9 @@ fn make_git_dir(path: &Utf8Path) -> std::io::Result<()> {
     )
 }
 
-/// Read `git diff --numstat -z`: `added TAB removed TAB path NUL`, or for a rename
-/// `added TAB removed TAB NUL old NUL new NUL`.
-fn parse_numstat(bytes: &[u8]) -> Vec<FileChange> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut fields = text.split('\0');
-    let mut files = Vec::new();
-    while let Some(field) = fields.next() {
-        let mut columns = field.splitn(3, '\t');
-        let (Some(added), Some(removed), Some(path)) =
-            (columns.next(), columns.next(), columns.next())
-        else {
-            continue;
-        };
-        let path = if path.is_empty() {
-            fields.next();
-            fields.next().unwrap_or_default()
-        } else {
-            path
-        };
-        files.push(FileChange {
-            path: path.to_owned(),
-            added: added.parse().ok(),
-            removed: removed.parse().ok(),
-        });
-    }
-    files
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(numstat: &str, expect: &[(&str, Option<u64>, Option<u64>)]) {
-        let expect: Vec<_> = expect
-            .iter()
-            .map(|(path, added, removed)| FileChange {
-                path: (*path).into(),
-                added: *added,
-                removed: *removed,
-            })
-            .collect();
-        assert_eq!(parse_numstat(numstat.as_bytes()), expect);
-    }
 
     #[test]
     fn names_that_differ_only_in_their_case_are_found() {
@@ -575,16 +557,5 @@ mod tests {
         let names = ["b", "b/Read.me", "b/README", "b/read.ME"];
         let found = same_but_for_case(names.into_iter());
         assert_eq!(found, Some(("b/Read.me", "b/read.ME")));
-    }
-
-    #[test]
-    fn numstat_knows_text_binary_and_renamed_files() {
-        check("", &[]);
-        check("3\t1\ta b.txt\0", &[("a b.txt", Some(3), Some(1))]);
-        check("-\t-\tlogo.png\0", &[("logo.png", None, None)]);
-        check(
-            "0\t0\t\0old.rs\0new.rs\x001\t0\tx\0",
-            &[("new.rs", Some(0), Some(0)), ("x", Some(1), Some(0))],
-        );
     }
 }

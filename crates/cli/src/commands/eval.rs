@@ -5,12 +5,12 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     cluster::OnEnd,
-    config::{Execution, Settings},
+    config::{Execution, KeepWorkspace, Settings},
     control::Control,
     host::Host,
     plan::{RunPlan, TrialPlan},
     record::run_event::RunEvent,
-    run::{Runner, Workspaces},
+    run::Runner,
     task::{Files, Task, existing},
 };
 use tokio_util::sync::CancellationToken;
@@ -35,8 +35,10 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
         plan: &RunPlan::of_cases(vec![plan], 1, None)?,
         host: &host,
         results_dir: &results_dir,
-        execution: &Execution::default(),
-        workspaces: Workspaces::Delete,
+        execution: &Execution {
+            keep_workspace: KeepWorkspace::None,
+            ..Execution::default()
+        },
         parallel: 1,
         retries: 0,
         control: &Control::default(),

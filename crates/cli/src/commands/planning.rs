@@ -5,8 +5,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     agents::ADAPTERS,
     config::{
-        Execution, Executor, GatewaySettings, ResolvedSuite, SandboxKind, Settings, load_suite,
-        suite_of_folders,
+        Execution, Executor, GatewaySettings, KeepWorkspace, ResolvedSuite, SandboxKind, Settings,
+        load_suite, suite_of_folders,
     },
     host::Host,
     plan::{CaseOptions, Filter, Input, NoMatch, RunPlan, TrialPlan},
@@ -95,6 +95,7 @@ fn plan_suite(
     filter.apply(&mut suite)?;
     suite.trials = options.trials.unwrap_or(suite.trials);
     apply_sandbox(&mut suite.execution, args);
+    apply_keep_workspace(&mut suite.execution, args);
     let overrides = models::overrides(&args.models, host)?;
     if let (Executor::Slurm(_), Some(option)) = (&suite.execution.executor, args.models.here_only())
     {
@@ -130,8 +131,12 @@ pub fn cases(
 ) -> Result<PlannedRun, CliError> {
     let options = &args.options;
     check_kinds(&options.agent)?;
-    let mut execution = Execution::default();
+    let mut execution = Execution {
+        keep_workspace: settings.keep_workspace.unwrap_or_default(),
+        ..Execution::default()
+    };
     apply_sandbox(&mut execution, args);
+    apply_keep_workspace(&mut execution, args);
     apply_network(&mut execution, args)?;
     let case_options = CaseOptions {
         agents: options.agent.clone(),
@@ -196,6 +201,15 @@ fn apply_sandbox(execution: &mut Execution, args: &RunArgs) {
         Some(SandboxArg::Docker) => execution.use_containers(),
         Some(SandboxArg::Local) => execution.sandbox = SandboxKind::Local,
         None => {}
+    }
+}
+
+fn apply_keep_workspace(execution: &mut Execution, args: &RunArgs) {
+    if args.delete_workspace {
+        execution.keep_workspace = KeepWorkspace::None;
+    }
+    if let Some(which) = args.keep_workspace {
+        execution.keep_workspace = which.into();
     }
 }
 

@@ -9,7 +9,7 @@ use proctor_harness::{
     host::Host,
     plan::RunPlan,
     record::run_event::RunEvent,
-    run::{RunSummary, Runner, Workspaces},
+    run::{RunSummary, Runner},
     task::find,
 };
 use tokio_util::sync::CancellationToken;
@@ -56,16 +56,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         return dry_run(&planned.plan);
     }
     planned.show_notes();
-    let keeps = settings.keep_workspace.unwrap_or(true) && !args.delete_workspace;
-    let workspaces = if keeps {
-        Workspaces::Keep
-    } else {
-        Workspaces::Delete
-    };
-    execute(&planned, workspaces, args)
+    execute(&planned, args)
 }
 
-fn execute(planned: &PlannedRun, workspaces: Workspaces, args: &RunArgs) -> Result<Exit, CliError> {
+fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
     let options = &args.options;
     let plan = &planned.plan;
     let control = Arc::new(Control::default());
@@ -76,7 +70,6 @@ fn execute(planned: &PlannedRun, workspaces: Workspaces, args: &RunArgs) -> Resu
         host: &planned.host,
         results_dir: &planned.results_dir,
         execution: &planned.execution,
-        workspaces,
         parallel: planned.parallel,
         retries: options.retry_infra,
         control: &control,

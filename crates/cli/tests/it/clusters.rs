@@ -114,7 +114,8 @@ fn a_trial_whose_process_died_is_taken_over_when_it_was_silent_for_long() {
 #[test]
 fn who_was_replaced_touches_nothing_of_the_one_in_its_place() {
     let context = context();
-    let spec = spec(&context, 9);
+    let keep = ["--keep-workspace", "all"];
+    let spec = spec_with(&context, 9, &json!({"executor": SLURM}), &keep);
     let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
     let started = |restarts: &str| {
         let job = trial(&context, &spec).env("SLURM_ARRAY_JOB_ID", "7");

@@ -11,7 +11,7 @@ use proctor_harness::{
     host::Host,
     plan::{CaseOptions, RunPlan, TrialPlan},
     record::{TrialStatus, run_event::RunEvent},
-    run::{Runner, Workspaces},
+    run::Runner,
     secrets::Secrets,
 };
 use proctor_process::Supervisor;
@@ -86,7 +86,6 @@ async fn trials(plan: &RunPlan, host: &Host, number: usize) {
             host,
             results_dir: &host.cwd.join("runs"),
             execution: &Execution::default(),
-            workspaces: Workspaces::Delete,
             parallel: 1,
             retries: 0,
             control: &Control::default(),

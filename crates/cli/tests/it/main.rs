@@ -30,6 +30,7 @@ mod isolation;
 mod iterations;
 mod judges;
 mod judging;
+mod keep_workspace;
 mod launch;
 mod leaks;
 mod normalize;

@@ -75,7 +75,8 @@ fn an_adapter_script_is_told_what_the_contract_says() {
     let script = format!(
         "test \"$PWD\" = \"$TASK_DIR\" || exit 3\ntest -e hidden && exit 4\ncat \"$TASK_DESCRIPTION\" > {seen}\necho \"[$PROXY_URL] $OWN\" >> {seen}\nls >> {seen}\necho 42 > answer\n"
     );
-    let path = suite(&context, &script, &json!({"trials": 1}));
+    let more = json!({"trials": 1, "keep_workspace": "all"});
+    let path = suite(&context, &script, &more);
     let output = run(&context, &path);
     output.assert_code(0);
     let seen = fs_err::read_to_string(seen).unwrap();

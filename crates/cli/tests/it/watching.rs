@@ -37,7 +37,11 @@ fn slow(context: &TestContext, ms: u64) -> Value {
 
 fn finished_run(context: &TestContext) -> Utf8PathBuf {
     let agents = json!([slow(context, 0), {"name": "floor", "type": "null"}]);
-    let path = suite(context, &agents, &json!({"trials": 2}));
+    let path = suite(
+        context,
+        &agents,
+        &json!({"trials": 2, "keep_workspace": "all"}),
+    );
     context.proctor(["run", path.as_str()]).run().assert_code(0);
     context.root().join("results/latest")
 }

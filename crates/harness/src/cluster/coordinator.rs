@@ -378,6 +378,7 @@ impl<'a> Coordinator<'a> {
                 let name = network.as_str();
                 crate::config::network_named(name).map(|_| name.to_owned())
             }),
+            keep_workspace: Some(run.execution.keep_workspace),
             time_limit_s: self.slurm.settings.time.map(|time| time.as_secs()),
             gateway,
         }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use super::{
     executor::{self, Executor},
     gateway,
+    keep_workspace::KeepWorkspace,
     litellm::{self, GatewayKind, LiteLlmSettings},
     recording::{self, MissAsWritten, Recordings},
 };
@@ -57,6 +58,8 @@ pub struct Execution {
     pub refuses_gateway: bool,
     /// Where a copy of each trial's log of calls goes when the run ends.
     pub log_dir: Option<Utf8PathBuf>,
+    /// Which workspaces of finished trials are kept.
+    pub keep_workspace: KeepWorkspace,
 }
 
 impl Execution {

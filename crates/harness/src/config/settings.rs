@@ -11,6 +11,7 @@ use super::{
     agent::check_order,
     gateway,
     interpolate::{self, Variables},
+    keep_workspace::{KeepWorkspace, word_or_flag},
     source::Source,
 };
 
@@ -31,8 +32,8 @@ pub struct Settings {
     pub model: Option<String>,
     /// Which adapters `agent.type: auto` tries, and in which order; Proctor's own when empty.
     pub order: Vec<String>,
-    /// Whether the workspace stays when the run is over.
-    pub keep_workspace: Option<bool>,
+    /// Which workspaces are kept when their trials are over.
+    pub keep_workspace: Option<KeepWorkspace>,
     /// Prices that win over the built-in ones, the nearer over the farther.
     pub prices: Vec<Price>,
 }
@@ -58,7 +59,8 @@ struct SettingsAsWritten {
     workspace_dir: Option<String>,
     variables: Option<BTreeMap<String, String>>,
     timeout_ms: Option<u64>,
-    keep_workspace: Option<bool>,
+    #[serde(default, deserialize_with = "word_or_flag")]
+    keep_workspace: Option<KeepWorkspace>,
     agent: Option<AgentSettings>,
     /// A file with prices.
     prices: Option<String>,
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(settings.workspace_dir, Some(folders.home.join("w")));
         assert_eq!(settings.timeout_ms, Some(2));
         assert_eq!(settings.model.as_deref(), Some("opus"));
-        assert_eq!(settings.keep_workspace, Some(true));
+        assert_eq!(settings.keep_workspace, Some(KeepWorkspace::All));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::{
     execution::{self, Execution, SandboxKind},
     executor::{self, Executor},
     interpolate::{Unset, UnsetByAgent, Variables},
+    keep_workspace::KeepWorkspace,
     remarks::Remarks,
     settings::Settings,
     source::Source,
@@ -29,7 +30,7 @@ const TELLING: [&str; 3] = ["agents", "tasks", "orchestrators"];
 /// Keys that are understood and not there yet.
 const NOT_YET: [&str; 1] = ["max_cost"];
 /// All keys.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "$schema",
     "agents",
     "orchestrators",
@@ -37,6 +38,7 @@ const KEYS: [&str; 16] = [
     "trials",
     "parallel",
     "results",
+    "keep_workspace",
     "executor",
     "sandbox",
     "limits",
@@ -88,6 +90,9 @@ pub struct Suite {
     parallel: Option<usize>,
     /// Where results go.
     results: Option<ResultsSection>,
+    /// Which workspaces of finished trials are kept whole: those that the diff cannot restore (`needed`)
+    /// unless given.
+    keep_workspace: Option<KeepWorkspace>,
     /// Who runs the trials: `local`, `slurm`, or a map.
     #[schemars(with = "Option<executor::ExecutorChoice>")]
     #[expect(
@@ -398,6 +403,8 @@ fn resolve(
     if !faults.is_empty() {
         return Err(vec![source.error(faults)]);
     }
+    let keep_workspace = written.keep_workspace.or(settings.keep_workspace);
+    execution.keep_workspace = keep_workspace.unwrap_or(KeepWorkspace::Needed);
     let dir = written
         .results
         .map_or_else(|| "results".to_owned(), |results| results.dir);

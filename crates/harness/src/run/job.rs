@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    FailedStart, Resources, RunError, Runner, TrialScope, TrialSummary, Workspaces,
+    FailedStart, Resources, RunError, Runner, TrialScope, TrialSummary,
     attempt::{Attempt, Attempted, set_aside, settled},
     runner::{RunListener, trial_key},
     summary::summary,
@@ -19,8 +19,7 @@ use crate::{
     plan::TrialPlan,
     provider_limits::{Providers, Turn, pause},
     record::{
-        self, Meta, Record, RunDir, StoreError, TrialKey, TrialStatus, lease::Holder,
-        run_event::RunEvent,
+        self, Meta, Record, RunDir, TrialKey, TrialStatus, lease::Holder, run_event::RunEvent,
     },
     sandbox::Seat,
     trial::{Cause, TrialError},
@@ -89,7 +88,6 @@ impl Job<'_> {
             }
             drop(seat);
             if !self.wants_retry(&record, retries) {
-                self.remove_workspace(&folder)?;
                 return Ok(Done::Ended(Box::new(summary(&record, &folder))));
             }
             tokio::select! {
@@ -146,16 +144,6 @@ impl Job<'_> {
         // A folder that cannot be removed holds only a record that says `interrupted`.
         let _ = dir::remove(self.key().folder(&self.run_dir.path));
         Ok(Done::Refused(FailedStart::of(self.plan, &error)))
-    }
-
-    fn remove_workspace(&self, folder: &camino::Utf8Path) -> Result<(), StoreError> {
-        match self.runner.workspaces {
-            Workspaces::Keep => Ok(()),
-            Workspaces::Delete => {
-                let path = folder.join("src-modified");
-                dir::remove(&path).map_err(|source| StoreError { path, source })
-            }
-        }
     }
 
     /// Whether the engine is dead; not waited for when the run is over.

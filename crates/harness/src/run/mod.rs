@@ -14,7 +14,7 @@ mod summary;
 
 pub use self::{
     error::RunError,
-    runner::{RunListener, Runner, Workspaces},
+    runner::{RunListener, Runner},
     status::{RunStatus, status},
     summary::{FailedStart, RunSummary, TrialSummary},
 };

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use crate::{
-    config::{Execution, GatewaySettings},
+    config::{Execution, GatewaySettings, KeepWorkspace},
     host::Host,
     litellm::{LiteLlm, LiteLlmAccount},
     model_access::{Models, Place},
@@ -51,6 +51,7 @@ pub(crate) struct Resources {
     bases: Bases,
     events: EventWriter,
     pass_through: Vec<String>,
+    keep_workspace: KeepWorkspace,
     litellm: Option<LiteLlm>,
 }
 
@@ -100,6 +101,7 @@ impl Resources {
             bases: spec.bases,
             events,
             pass_through: spec.execution.pass_through.clone(),
+            keep_workspace: spec.execution.keep_workspace,
             litellm,
             host,
         })
@@ -133,6 +135,7 @@ impl Resources {
             models: access.agents,
             judges: access.judges,
             pass_through: &self.pass_through,
+            keep_workspace: self.keep_workspace,
             cache: &self.cache,
             bases: &self.bases,
             run_id: scope.run_id,

@@ -43,15 +43,6 @@ pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
 /// The link to the newest run.
 const LATEST: &str = "latest";
 
-/// Whether the workspaces of finished trials are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workspaces {
-    /// They stay in the folder of their trial.
-    Keep,
-    /// They are removed; the artifacts stay.
-    Delete,
-}
-
 /// A plan, and how to execute it.
 pub struct Runner<'a> {
     /// The plan.
@@ -62,8 +53,6 @@ pub struct Runner<'a> {
     pub results_dir: &'a Utf8Path,
     /// Where and how trials execute.
     pub execution: &'a Execution,
-    /// Whether workspaces are kept.
-    pub workspaces: Workspaces,
     /// The number of trials at the same time.
     pub parallel: usize,
     /// The number of retries of a trial that an infrastructure failure ended.

@@ -6,6 +6,7 @@ mod error;
 mod hooks;
 mod iterate;
 mod judge;
+mod keep;
 mod prepare;
 mod run;
 mod script;
@@ -32,6 +33,7 @@ use self::{iterate::Iterations, prepare::NotRun};
 use crate::{
     agent::{Adapter, Agent, Launch},
     area::Area,
+    config::KeepWorkspace,
     error_chain::chain,
     fs::dir,
     host::Host,
@@ -78,6 +80,8 @@ pub struct Context<'a> {
     pub models: Option<&'a Models>,
     /// Variables that the agent gets as they are.
     pub pass_through: &'a [String],
+    /// Whether its workspace is kept.
+    pub keep_workspace: KeepWorkspace,
     /// The gateway that judges ask models through; `None` when none does.
     pub judges: Option<&'a Models>,
     /// Where answers of judges are kept from run to run.
@@ -402,7 +406,8 @@ impl<'a> Trial<'a> {
         record.status = status(outcome, &record.verdicts, is_cancelled);
         record.score = Score::of(outcome, record.status, &record.verdicts);
         let exit_code = self.account(ran).execution.exit_code;
-        let kept = self.keep_workspace();
+        let form = self.form_to_keep().await;
+        let kept = self.put_workspace(form);
         self.note_lost(kept);
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
@@ -412,6 +417,8 @@ impl<'a> Trial<'a> {
         if !self.record.hooks.is_empty() {
             self.write_results(exit_code);
         }
+        let removed = self.remove_workspace(form);
+        self.note_lost(removed);
         self.write_record()?;
         (self.context.listener)(&RunEvent::TrialEnded(&self.record));
         Ok(self.record)
@@ -439,11 +446,7 @@ impl<'a> Trial<'a> {
             ("proctor_version".to_owned(), VERSION.into()),
             (
                 "working_directory".to_owned(),
-                self.context
-                    .folder
-                    .join("src-modified")
-                    .into_string()
-                    .into(),
+                self.kept_path().into_string().into(),
             ),
         ]);
         let part = self.contender();
@@ -481,23 +484,6 @@ impl<'a> Trial<'a> {
             .finish(account)
             .and_then(|file| dir::persist(file, path.as_std_path()));
         written.map_err(|source| StoreError { path, source })
-    }
-
-    /// Move the workspace to where users look for it, and remove all that was only ours.
-    fn keep_workspace(&mut self) -> Result<(), StoreError> {
-        let failed = |path: &Utf8Path| {
-            let path = path.to_owned();
-            move |source| StoreError { path, source }
-        };
-        if let Some(workspace) = self.workspace.take() {
-            let to = self.context.folder.join("src-modified");
-            if self.docker().is_some() {
-                dir::remove_special_modes(workspace.path.as_std_path()).map_err(failed(&to))?;
-            }
-            dir::rename(&workspace.path, &to).map_err(failed(&to))?;
-        }
-        self.area = None;
-        dir::remove(&self.private).map_err(failed(&self.private))
     }
 
     fn write_record(&self) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use super::{Change, Origin, Workspace, WorkspaceError, parse_numstat};
+use super::{Change, Origin, Workspace, WorkspaceError, numstat::parse_numstat};
 use crate::source::Source;
 
 impl Workspace {
@@ -38,11 +38,12 @@ impl Workspace {
             files,
             head: None,
             notes: Vec::new(),
+            left_out: None,
         })
     }
 
     /// The tree that a patch makes of another one.
-    async fn patched(&self, tree: &str, patch: &Utf8Path) -> Result<String, WorkspaceError> {
+    pub async fn patched(&self, tree: &str, patch: &Utf8Path) -> Result<String, WorkspaceError> {
         let index = self.fresh_index();
         let git = self
             .git

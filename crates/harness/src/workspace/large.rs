@@ -24,6 +24,10 @@ impl LargeFile {
         )
     }
 
+    pub(super) fn left_out(&self) -> String {
+        format!("{} is too large for a diff", self.path)
+    }
+
     pub(super) fn change(&self) -> FileChange {
         FileChange {
             path: self.path.clone(),

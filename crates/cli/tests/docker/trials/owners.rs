@@ -60,6 +60,8 @@ fn what_containers_leave_belongs_to_whoever_ran_them() {
         "oracle",
         "--sandbox",
         "docker",
+        "--keep-workspace",
+        "all",
     ];
     let program = context.program(Utf8Path::new("setpriv"), run);
     program

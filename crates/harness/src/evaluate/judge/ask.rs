@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     agent::PromptSource,
-    config::{History, OutputLimits, ProgressLimits, Repo},
+    config::{History, KeepWorkspace, OutputLimits, ProgressLimits, Repo},
     evaluate::Judging,
     fs::dir,
     hook::Hooks,
@@ -78,8 +78,7 @@ impl Question<'_> {
         let renamed =
             renamed.map_err(|error| format!("could not make a copy to judge: {error}"))?;
         let ran = self.run(judge, &copy, &self.request_for(renamed)).await;
-        let cleaned =
-            dir::remove(&copy).and_then(|()| dir::remove(self.folder.join("src-modified")));
+        let cleaned = dir::remove(&copy);
         let record = ran?;
         cleaned.map_err(|error| format!("could not remove the copy: {error}"))?;
         if record.outcome != Outcome::Completed {
@@ -160,6 +159,7 @@ impl Question<'_> {
                 sandbox: judging.sandbox,
                 models: models.as_ref(),
                 pass_through: &[],
+                keep_workspace: KeepWorkspace::None,
                 judges: None,
                 cache: judging.desk.cache,
                 bases: &Bases::default(),

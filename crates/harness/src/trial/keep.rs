@@ -1,0 +1,102 @@
+//! The workspace after a trial: kept whole, or only as the diff.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::Trial;
+use crate::{
+    config::KeepWorkspace,
+    fs::dir,
+    record::{self, StoreError, TrialStatus},
+};
+
+/// How the workspace of a finished trial is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeptForm {
+    Whole,
+    Diff,
+}
+
+impl Trial<'_> {
+    /// Where users find the workspace when it is kept.
+    pub(super) fn kept_path(&self) -> Utf8PathBuf {
+        self.context.folder.join("src-modified")
+    }
+
+    /// How the workspace is kept. One that the diff cannot restore is kept whole, with a note.
+    pub(super) async fn form_to_keep(&mut self) -> KeptForm {
+        match self.context.keep_workspace {
+            KeepWorkspace::All => KeptForm::Whole,
+            KeepWorkspace::None => KeptForm::Diff,
+            KeepWorkspace::Failed if self.record.status != TrialStatus::Passed => KeptForm::Whole,
+            KeepWorkspace::Failed | KeepWorkspace::Needed => match self.check_diff().await {
+                Ok(()) => KeptForm::Diff,
+                Err(reason) => {
+                    let note = format!("the workspace is kept whole: {reason}");
+                    self.record.notes.push(note);
+                    KeptForm::Whole
+                }
+            },
+        }
+    }
+
+    /// Check that the base and the patches on disk restore the workspace, as `proctor rescore` does it.
+    async fn check_diff(&self) -> Result<(), String> {
+        let Some(workspace) = &self.workspace else {
+            return Ok(());
+        };
+        let Some(change) = &self.change else {
+            return Err("the agent's change is not known".to_owned());
+        };
+        if let Some(reason) = &change.left_out {
+            return Err(reason.clone());
+        }
+        let steps = [
+            (
+                record::INSTALL_PATCH_FILE,
+                self.record.task.tree.as_ref(),
+                &workspace.base_tree,
+            ),
+            (record::PATCH_FILE, Some(&workspace.base_tree), &change.tree),
+        ];
+        for (name, from, to) in steps {
+            let Some(from) = from.filter(|from| *from != to) else {
+                continue;
+            };
+            let restored = workspace.patched(from, &self.artifacts.join(name)).await;
+            match restored {
+                Ok(tree) if tree == *to => {}
+                Ok(_) => return Err(format!("{name} gives other files")),
+                Err(error) => return Err(format!("{name} cannot be applied: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Move the workspace to where users look for it, if it is kept or hooks may read it, and remove private
+    /// files.
+    pub(super) fn put_workspace(&mut self, form: KeptForm) -> Result<(), StoreError> {
+        let failed = |path: &Utf8Path| {
+            let path = path.to_owned();
+            move |source| StoreError { path, source }
+        };
+        let is_moved = form == KeptForm::Whole || !self.plan.task.hooks.post_evaluation.is_empty();
+        if let Some(workspace) = self.workspace.take().filter(|_| is_moved) {
+            let to = self.kept_path();
+            if self.docker().is_some() {
+                dir::remove_special_modes(workspace.path.as_std_path()).map_err(failed(&to))?;
+            }
+            dir::rename(&workspace.path, &to).map_err(failed(&to))?;
+        }
+        self.area = None;
+        dir::remove(&self.private).map_err(failed(&self.private))
+    }
+
+    /// Remove the workspace that only hooks were to read.
+    pub(super) fn remove_workspace(&self, form: KeptForm) -> Result<(), StoreError> {
+        let path = self.kept_path();
+        if form == KeptForm::Whole || self.plan.task.hooks.post_evaluation.is_empty() {
+            return Ok(());
+        }
+        dir::remove(&path).map_err(|source| StoreError { path, source })
+    }
+}
