@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Results of scipy, numpy and statsmodels that the statistics in crates/harness/src/stats are tested against.
+"""Results of scipy, numpy and statsmodels that the statistics in crates/report/src/stats are tested against.
 
     python3 -m venv venv && venv/bin/pip install scipy==1.17.1 statsmodels==0.15.0
-    venv/bin/python scripts/stats-reference.py > crates/harness/src/stats/reference.json
+    venv/bin/python scripts/stats-reference.py > crates/report/src/stats/reference.json
 
 Prints JSON: for each estimator a list of cases, each with what goes in and what comes out. The same every time.
 """

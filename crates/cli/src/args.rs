@@ -8,7 +8,7 @@ mod reports;
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
-use proctor_harness::config::Network;
+use proctor_harness::sandbox::Network;
 
 pub use clusters::{InterruptArg, TrialArgs};
 pub use keep_workspace::KeepArg;

@@ -16,7 +16,6 @@ use crate::call_log::LogWriter;
 use crate::error::GatewayError;
 use crate::key::{Key, KeySpec, Keys, Playbacks};
 use crate::ledger::Ledger;
-use crate::local;
 use crate::pricing::Prices;
 use crate::recording::{Recording, RecordingReport};
 use crate::secrets::{Redactor, VirtualKey};
@@ -244,7 +243,7 @@ impl Gateway {
             address: path.display().to_string(),
             source,
         };
-        let socket = local::Bound::new(path).map_err(failed)?;
+        let socket = proctor_local_socket::Bound::new(path).map_err(failed)?;
         let access = ListenerAccess {
             key: key.and_then(|key| self.state.keys.find(key.expose())),
             admits_keyless: true,

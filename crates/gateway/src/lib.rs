@@ -14,7 +14,6 @@ mod faults;
 mod gateway;
 mod key;
 mod ledger;
-pub mod local;
 mod metering;
 mod pricing;
 mod recording;

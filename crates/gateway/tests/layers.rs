@@ -4,7 +4,6 @@
 const ORDER: &[&str] = &[
     "allocator",
     "error",
-    "local",
     "secrets",
     "faults",
     "tls",

@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::OnEnd,
-    config::{Execution, KeepWorkspace, SandboxKind},
+    config::{Execution, KeepWorkspace},
     control::Control,
     host::Host,
     plan::{RunPlan, TrialPlan},
     record::{Record, TrialStatus, run_event::RunEvent},
     run::{RunError, Runner},
+    sandbox::SandboxKind,
     task::Task,
 };
 

@@ -12,14 +12,15 @@ use crate::{
     agent::{Adapter, Agent, AgentSection, PromptSource},
     agents::{self, ADAPTERS},
     config::{
-        self, AgentSpec, AgentType, GatewayOverrides, GatewaySettings, ResolvedSuite, SandboxKind,
-        Settings, Source, SuiteAgent,
+        self, AgentSpec, AgentType, GatewayOverrides, GatewaySettings, ResolvedSuite, Settings,
+        Source, SuiteAgent,
     },
     fs::glob::Pattern,
     host::Host,
     model_access,
     packages::Package,
     record::cli::Registry,
+    sandbox::SandboxKind,
     shuffle::Shuffle,
     task::{Asks, Task, case},
 };

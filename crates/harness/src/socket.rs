@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use camino::Utf8Path;
 use futures_util::{SinkExt, StreamExt};
-use proctor_gateway::local;
+use proctor_local_socket as local;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,

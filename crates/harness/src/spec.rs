@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{
-        Execution, Executor, GatewayOverrides, KeepWorkspace, ResolvedSuite, SandboxKind, Settings,
+        Execution, Executor, GatewayOverrides, KeepWorkspace, ResolvedSuite, Settings,
         load_kept_suite, network_named,
     },
     fs::hex,
@@ -30,6 +30,7 @@ use crate::{
         Gateways, ResourceSpec, Resources, RunError, TrialScope,
         attempt::{Attempt, Attempted, folders},
     },
+    sandbox::SandboxKind,
     task::Files,
     trial::{Cause, TrialError},
     workspace::Bases,

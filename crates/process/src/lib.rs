@@ -14,6 +14,7 @@ mod command;
 mod error;
 mod exit;
 mod job;
+mod keep;
 mod lines;
 mod names;
 mod process;
@@ -33,6 +34,7 @@ pub use job::{
     INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE, Readiness, Relay,
     Service, TerminalSize, oom_kills_in,
 };
+pub use keep::keep;
 pub use lines::{Line, Lines};
 pub use names::{plain_path, startable_names};
 pub use process::{Event, Process, Stream};

@@ -6,6 +6,9 @@
     reason = "internal crate: items are documented where the name does not say it all"
 )]
 
+/// The version of Proctor.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 pub mod error_chain;
 pub mod fs;
 pub mod outcome;

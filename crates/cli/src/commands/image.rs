@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use proctor_harness::{
-    config::{Execution, SandboxKind},
     host::Host,
     run::RunError,
     sandbox::{
-        Sandbox,
+        Sandbox, SandboxKind, SandboxSettings,
         docker::{self, BuildSpec, SHIPPED},
     },
 };
@@ -65,12 +64,12 @@ async fn build_as(
     tags: &[String],
     shipped: &'static str,
 ) -> Result<(), CliError> {
-    let execution = Execution {
-        sandbox: SandboxKind::Docker,
-        ..Execution::default()
+    let settings = SandboxSettings {
+        kind: SandboxKind::Docker,
+        ..SandboxSettings::default()
     };
     let failed = |error| CliError::Run(RunError::Sandbox(error));
-    let sandbox = Sandbox::open(&execution, host, &host.cwd).await;
+    let sandbox = Sandbox::open(&settings, host, &host.cwd).await;
     let sandbox = sandbox.map_err(failed)?;
     let Sandbox::Docker(docker) = &sandbox else {
         unreachable!("containers were asked for");

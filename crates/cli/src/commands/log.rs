@@ -6,8 +6,8 @@ use proctor_harness::{
     agents::{self, ADAPTERS},
     export::{self, Exchange},
     transcript::{self, Contender, Format, Recording},
-    trial::VERSION,
 };
+use proctor_record::VERSION;
 
 use crate::{
     args::{ExportArgs, ExportFormat, NormalizeArgs, NormalizeFormat},

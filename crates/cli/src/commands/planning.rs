@@ -5,11 +5,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     agents::ADAPTERS,
     config::{
-        Execution, Executor, GatewaySettings, KeepWorkspace, ResolvedSuite, SandboxKind, Settings,
-        load_suite, suite_of_folders,
+        Execution, Executor, GatewaySettings, KeepWorkspace, ResolvedSuite, Settings, load_suite,
+        suite_of_folders,
     },
     host::Host,
     plan::{CaseOptions, Filter, Input, NoMatch, RunPlan, TrialPlan},
+    sandbox::SandboxKind,
 };
 
 use super::models;

@@ -6,8 +6,10 @@ use std::{
 };
 
 use proctor_harness::{
-    record::{Record, ReplayRecord, TrialStatus, Verdict, VerdictStatus, score::Score},
-    run::{RunSummary, TrialSummary},
+    record::{
+        Record, ReplayRecord, TrialStatus, TrialSummary, Verdict, VerdictStatus, score::Score,
+    },
+    run::RunSummary,
     usage::{Usage, UsageSource, Usd},
 };
 

@@ -20,7 +20,6 @@ use tokio_util::task::TaskTracker;
 use super::handler::handle;
 use super::worker::{ListenerAccess, Worker};
 use crate::error::GatewayError;
-use crate::local;
 use crate::state::GatewayState;
 use crate::upstream::{Dialer, Pool};
 
@@ -56,12 +55,12 @@ type Slot = Option<OwnedSemaphorePermit>;
 
 enum Accepted {
     Tcp(StdTcpStream),
-    Local(local::Handed),
+    Local(proctor_local_socket::Handed),
 }
 
 enum Listener {
     Tcp(StdTcpListener),
-    Local(local::Bound),
+    Local(proctor_local_socket::Bound),
 }
 
 /// The worker threads of a gateway.
@@ -136,7 +135,7 @@ impl Server {
     /// Accepts from this socket until `stop`.
     pub(crate) fn listen_local(
         &self,
-        socket: local::Bound,
+        socket: proctor_local_socket::Bound,
         access: ListenerAccess,
         stop: CancellationToken,
     ) {
@@ -223,7 +222,7 @@ async fn accept_all(listener: Listener, access: Arc<ListenerAccess>, queues: Arc
             loop {
                 let slot = take_slot(slots.as_ref()).await;
                 let accepted = listener.accept().await;
-                let accepted = accepted.and_then(local::Stream::hand_on);
+                let accepted = accepted.and_then(proctor_local_socket::Stream::hand_on);
                 let accepted = accepted.map(|stream| (Accepted::Local(stream), slot));
                 pass_on(accepted, &access, &queues).await;
             }

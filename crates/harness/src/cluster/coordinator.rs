@@ -28,14 +28,15 @@ use crate::{
     outcome::Outcome,
     plan::TrialPlan,
     record::{
-        self, GatewayPlace, Meta, Record, RunDir, StoreError, TrialKey,
+        self, GatewayPlace, Meta, Record, RunDir, StoreError, TrialKey, TrialSummary,
         lease::{Holder, Leases, STALE},
         run_event::{RunEvent, TrialName},
+        summary,
     },
     run::{
-        FailedStart, RunError, RunListener, Runner, SNAPSHOT_FILE, TrialSummary,
+        FailedStart, RunError, RunListener, Runner, SNAPSHOT_FILE,
         attempt::{finished, finished_afresh, settled},
-        cache_of, summary, trial_key,
+        cache_of, trial_key,
     },
     sandbox::LostEngine,
     spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},

@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{Fault, Node, Value, parse_size, parse_yaml};
 use proctor_gateway::{Faults, Price, Script, ServerTools, Setting, Throttle};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     executor::{self, Executor},
@@ -16,7 +16,10 @@ use super::{
     litellm::{self, GatewayKind, LiteLlmSettings},
     recording::{self, MissAsWritten, Recordings},
 };
-use crate::{config::ProgressLimits, record::LimitsRecord};
+use crate::{
+    config::ProgressLimits,
+    sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings},
+};
 
 /// The keys that this file reads.
 const KEYS: [&str; 6] = [
@@ -69,6 +72,23 @@ impl Execution {
         self.sandbox = SandboxKind::Docker;
         if !self.refuses_gateway {
             self.gateway.get_or_insert_default();
+        }
+    }
+
+    /// The part of it that sandboxes need.
+    pub(crate) fn sandbox_settings(&self) -> SandboxSettings {
+        let engines = match &self.executor {
+            Executor::Docker(engines) => engines.clone(),
+            Executor::Local | Executor::Slurm(_) => Vec::new(),
+        };
+        SandboxSettings {
+            kind: self.sandbox,
+            image: self.image.clone(),
+            engines,
+            images: self.images.clone(),
+            limits: self.limits,
+            network: self.network.clone(),
+            refuses_gateway: self.refuses_gateway,
         }
     }
 
@@ -227,54 +247,6 @@ pub(super) enum ServerToolsAsWritten {
     Refuse,
     /// They pass.
     Allow,
-}
-
-/// The kind of sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SandboxKind {
-    /// A folder and a process tree of its own on this machine.
-    #[default]
-    Local,
-    /// A container of its own.
-    Docker,
-}
-
-/// What a trial may take; `None` is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ResourceLimits {
-    /// Processors, in parts of one.
-    pub cpus: Option<f64>,
-    /// Bytes of memory.
-    pub memory: Option<u64>,
-    /// Processes and threads.
-    pub pids: Option<u32>,
-    /// Bytes on disk.
-    pub disk: Option<u64>,
-}
-
-impl From<ResourceLimits> for LimitsRecord {
-    fn from(limits: ResourceLimits) -> LimitsRecord {
-        LimitsRecord {
-            cpus: limits.cpus,
-            memory_bytes: limits.memory,
-            pids: limits.pids,
-            disk_bytes: limits.disk,
-        }
-    }
-}
-
-/// What a trial may reach.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// The gateway and nothing else.
-    Gateway,
-    /// The gateway and, through it, these hosts.
-    Allowlist(Vec<String>),
-    /// Everything.
-    Open,
-    /// Nothing.
-    None,
 }
 
 /// A name, or a map with settings.
@@ -456,18 +428,6 @@ fn network(node: &Node) -> Result<Network, Fault> {
         )
         .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
     })
-}
-
-impl Network {
-    /// The word used in records.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Network::Gateway => "gateway",
-            Network::Allowlist(_) => "allowlist",
-            Network::Open => "open",
-            Network::None => "none",
-        }
-    }
 }
 
 /// The network with this name.

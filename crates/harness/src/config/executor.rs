@@ -7,8 +7,8 @@ use proctor_document::{Fault, Node, Value, parse_size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::execution::{Execution, SandboxKind};
-use crate::record::GatewayPlace;
+use super::execution::Execution;
+use crate::{record::GatewayPlace, sandbox::SandboxKind};
 
 /// What `executor` may be.
 const KNOWN: &str = "known: `local`, `slurm`, `docker`";

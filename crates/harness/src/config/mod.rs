@@ -32,9 +32,7 @@ pub use agent::{AgentSpec, AgentType};
 pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
 pub(crate) use execution::network_named;
-pub use execution::{
-    Execution, GatewaySettings, Network, ResourceLimits, SandboxKind, read_script,
-};
+pub use execution::{Execution, GatewaySettings, read_script};
 pub use executor::{Executor, SlurmSettings};
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub use interpolate::Unset;

@@ -10,7 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{
     agent::{self, AgentSpec},
     entries::{self, load_tasks, read_entries},
-    execution::{self, Execution, SandboxKind},
+    execution::{self, Execution},
     executor::{self, Executor},
     interpolate::{Unset, UnsetByAgent, Variables},
     keep_workspace::KeepWorkspace,
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     fs::{is_safe_name, named},
+    sandbox::SandboxKind,
     task::{Task, repo_task::Surroundings},
 };
 

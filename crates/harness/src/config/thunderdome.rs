@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 
 use super::{
     agent::{AgentSpec, AgentType},
-    execution::{Execution, GatewaySettings, Network},
+    execution::{Execution, GatewaySettings},
     interpolate, litellm,
     policy::PolicySpec,
     remarks::Remarks,
     source::Source,
     suite::{SuiteAgent, agent_name},
 };
-use crate::{fs::named, task::repo_task};
+use crate::{fs::named, sandbox::Network, task::repo_task};
 
 /// Keys of an orchestrator.
 const KEYS: [&str; 4] = ["name", "adapter", "image", "env"];

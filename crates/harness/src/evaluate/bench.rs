@@ -11,13 +11,16 @@ use super::{
     fill::{self, Filled},
     protect::{self, Circumstances, Protect},
     seal::{Rules, Seals},
-    shell::{self, Ran, ShellCommand},
     tests::Edit,
 };
 use crate::{
     fs::{beneath::Beneath, dir},
     platform::{Shell, WriteWatch},
-    sandbox::{Access, Room, View, docker::Network},
+    sandbox::{
+        Access, Room, View,
+        docker::Network,
+        shell::{self, Ran, ShellCommand},
+    },
     workspace::WorkspaceError,
 };
 

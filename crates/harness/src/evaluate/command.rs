@@ -14,10 +14,9 @@ use super::{
     case_files::CaseFiles,
     control::End,
     protect::Protect,
-    shell,
     words::CommandWords,
 };
-use crate::config::EvaluatorSpec;
+use crate::{config::EvaluatorSpec, sandbox::shell};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 

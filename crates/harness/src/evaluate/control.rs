@@ -4,8 +4,8 @@
 
 use proctor_process::{EndReason, Status};
 
-use super::{Judging, shell::Ran};
-use crate::task::Reference;
+use super::Judging;
+use crate::{sandbox::shell::Ran, task::Reference};
 
 /// Shells add this to the signal that killed a program.
 const SHELLS_SIGNAL: i32 = 128;

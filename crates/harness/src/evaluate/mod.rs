@@ -17,7 +17,6 @@ mod protect;
 pub mod reports;
 pub mod reward;
 mod seal;
-pub(crate) mod shell;
 mod slot;
 mod static_check;
 mod tests;
@@ -238,7 +237,7 @@ impl Judging<'_> {
                 user: format!("{uid}:{gid}"),
             },
             network,
-            limits: docker.execution.limits,
+            limits: docker.settings.limits,
             readiness: None,
             sockets: None,
         });

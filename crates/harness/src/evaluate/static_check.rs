@@ -17,11 +17,10 @@ use super::{
     control::End,
     protect::Protect,
     reports::{Findings, Severity},
-    shell,
     tests::bounded,
     words::CommandWords,
 };
-use crate::{config::EvaluatorSpec, record};
+use crate::{config::EvaluatorSpec, record, sandbox::shell};
 
 /// What is new, finding by finding.
 const FINDINGS: &str = "new-findings.json";

@@ -14,7 +14,6 @@ use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
     control::End,
     reward::{self, Rewards},
-    shell::{Ran, ShellCommand},
 };
 use crate::{
     fs::{
@@ -23,7 +22,10 @@ use crate::{
         glob::{Ignore, IgnoreSyntax},
     },
     platform,
-    sandbox::Room,
+    sandbox::{
+        Room,
+        shell::{Ran, ShellCommand},
+    },
     task::{Verifier, VerifierMode},
 };
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::shell;
+use crate::sandbox::shell;
 
 /// A list of words, or a line for the shell.
 #[derive(Clone, Debug)]

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, time::Duration};
 use camino::Utf8PathBuf;
 
 use super::{Did, HookPhase, HookStatus, Scene, redact::Redactor};
-use crate::{
-    evaluate::shell::{self, Ran, ShellCommand},
-    sandbox::Room,
+use crate::sandbox::{
+    Room,
+    shell::{self, Ran, ShellCommand},
 };
 
 /// A program to run.

@@ -28,7 +28,7 @@ use tokio_util::{
 
 pub use self::account::LiteLlmAccount;
 use self::config::{Provider, providers};
-use crate::{config::LiteLlmSettings, helper, host::Host};
+use crate::{config::LiteLlmSettings, host::Host};
 
 /// How long it may take to start: it loads a gigabyte of Python.
 const START: Duration = Duration::from_mins(5);
@@ -290,7 +290,7 @@ impl Setup {
 
 /// Keeps it until it is to be closed; the last line that it said.
 async fn keep(process: Process, closed: CancellationToken) -> String {
-    last_words(&helper::keep(process, closed).await)
+    last_words(&proctor_process::keep(process, closed.cancelled()).await)
 }
 
 /// The last line: a Python program ends with what went wrong.

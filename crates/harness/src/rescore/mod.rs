@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Execution, Executor, SandboxKind, Settings, load_kept_suite, load_suite as load_now},
+    config::{Execution, Executor, Settings, load_kept_suite, load_suite as load_now},
     fs::LOCK_FILE,
     host::Host,
     model_access::Models,
@@ -29,6 +29,7 @@ use crate::{
     run::{
         FailedStart, Gateways, ResourceSpec, Resources, RunError, SNAPSHOT_FILE, cache_of, status,
     },
+    sandbox::SandboxKind,
     task::{Task, case, existing, harbor},
     workspace::Bases,
 };

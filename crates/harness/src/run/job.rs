@@ -9,17 +9,17 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    FailedStart, Resources, RunError, Runner, TrialScope, TrialSummary,
+    FailedStart, Resources, RunError, Runner, TrialScope,
     attempt::{Attempt, Attempted, set_aside, settled},
     runner::{RunListener, trial_key},
-    summary::summary,
 };
 use crate::{
     fs::dir,
     plan::TrialPlan,
     provider_limits::{Providers, Turn, pause},
     record::{
-        self, Meta, Record, RunDir, TrialKey, TrialStatus, lease::Holder, run_event::RunEvent,
+        self, Meta, Record, RunDir, TrialKey, TrialStatus, TrialSummary, lease::Holder,
+        run_event::RunEvent, summary,
     },
     sandbox::Seat,
     trial::{Cause, TrialError},

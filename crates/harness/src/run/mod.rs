@@ -16,10 +16,9 @@ pub use self::{
     error::RunError,
     runner::{RunListener, Runner},
     status::{RunStatus, status},
-    summary::{FailedStart, RunSummary, TrialSummary},
+    summary::{FailedStart, RunSummary},
 };
 pub(crate) use self::{
     resources::{Gateways, ResourceSpec, Resources, TrialScope, cache_of},
     runner::{SNAPSHOT_FILE, trial_key},
-    summary::summary,
 };

@@ -94,7 +94,7 @@ impl Resources {
         })?;
         let gateways = gateways(&host)?;
         Ok(Resources {
-            pool: Pool::open(spec.execution, &host, spec.folder).await?,
+            pool: Pool::open(&spec.execution.sandbox_settings(), &host, spec.folder).await?,
             gateways,
             cache: spec.cache,
             folder: spec.folder.to_owned(),

@@ -3,16 +3,12 @@
 use camino::Utf8Path;
 use serde::Serialize;
 
-use super::{
-    RunError, RunSummary, TrialSummary,
-    attempt::finished,
-    summary::{in_order, summary},
-};
+use super::{RunError, RunSummary, attempt::finished, summary::in_order};
 use crate::{
     calibration::calibrate,
     fs::is_locked,
     litellm::LiteLlmAccount,
-    record::{self, PlanFile},
+    record::{self, PlanFile, TrialSummary, summary},
 };
 
 /// The status of a run, while it runs or afterwards.

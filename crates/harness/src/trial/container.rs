@@ -13,7 +13,6 @@ use super::{Trial, TrialError, chain, prepare::NotRun};
 use crate::{
     area::Area,
     availability,
-    config::{Network, ResourceLimits},
     fs::dir,
     model_access,
     outcome::Outcome,
@@ -24,7 +23,8 @@ use crate::{
         cli::{Cli, Installed},
     },
     sandbox::{
-        Access, DockerRoom, DockerSandbox, Rights, Room, RoomSpec, Sandbox, View,
+        Access, DockerRoom, DockerSandbox, Network, ResourceLimits, Rights, Room, RoomSpec,
+        Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
     },
     source::Source,
@@ -89,7 +89,7 @@ impl Trial<'_> {
             }
             None => {
                 let named = self.plan.agent.image();
-                let Some(name) = named.or(docker.execution.image.as_deref()) else {
+                let Some(name) = named.or(docker.settings.image.as_deref()) else {
                     return Err(TrialError::NoImage {
                         config_file: self.plan.task.config_file().to_owned(),
                     }
@@ -234,7 +234,7 @@ impl Trial<'_> {
             },
         };
         let reach = self.reach();
-        let limits = limits(docker.execution.limits, environment);
+        let limits = limits(docker.settings.limits, environment);
         let user = match &rights {
             Rights::Hardened { user } => Some(user.clone()),
             Rights::Usual { user } => user.clone(),
@@ -292,10 +292,10 @@ impl Trial<'_> {
 
     /// What the trial may reach: as the suite says, else as the task does.
     pub(super) fn reach(&self) -> Network {
-        let asked = self.docker().map(|docker| &docker.execution.network);
+        let asked = self.docker().map(|docker| &docker.settings.network);
         let refuses_gateway = self
             .docker()
-            .is_some_and(|docker| docker.execution.refuses_gateway);
+            .is_some_and(|docker| docker.settings.refuses_gateway);
         let task = self.plan.task.environment();
         match (asked, task.map(|environment| &environment.network)) {
             (Some(Some(asked)), _) => asked.clone(),

@@ -15,7 +15,6 @@ use tempfile::NamedTempFile;
 use super::{Ran, Ready, Trial, chain, logs_folder, millis, prepare::NotRun, settled};
 use crate::{
     config::CheckLoop,
-    evaluate::shell::{self, ShellCommand},
     export::{CONTEXT_FILE, PROMPT_FILE},
     fs::dir,
     model_access::CALLS_FILE,
@@ -25,6 +24,7 @@ use crate::{
         self, CheckRecord, IterationReason, IterationRecord, RetryOn, StoreError,
         run_event::RunEvent,
     },
+    sandbox::shell::{self, ShellCommand},
     transcript::LogWriter,
     trial::sidecar,
 };

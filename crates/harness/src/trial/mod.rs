@@ -24,6 +24,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
 use proctor_gateway::Budget;
+use proctor_record::VERSION;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
@@ -56,9 +57,6 @@ use crate::{
     usage::Usage,
     workspace::{Bases, Change, Workspace},
 };
-
-/// The version that adapters tell: they are part of Proctor.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The signals that end processes from outside: HUP, INT, KILL and TERM.
 const ENDING_SIGNALS: [i32; 4] = [1, 2, 9, 15];

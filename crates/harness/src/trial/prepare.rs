@@ -14,7 +14,6 @@ use crate::{
     agent::{Authentication, Launch, LaunchContext, PromptSource, read_workspace_prompt},
     area::Area,
     availability,
-    config::Network,
     export::PROMPT_FILE,
     fs::{beneath::Beneath, hex},
     model_access,
@@ -25,7 +24,7 @@ use crate::{
         cli::{Cli, Registry},
         run_event::Phase,
     },
-    sandbox::{container_env, docker::Image},
+    sandbox::{Network, container_env, docker::Image},
     secrets::Secrets,
     socket::Socket,
 };

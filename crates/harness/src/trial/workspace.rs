@@ -10,13 +10,13 @@ use crate::{
     agent::ReferenceAt,
     area::Area,
     config::History,
-    evaluate::{
-        copy_without_ignored, make_executable,
-        shell::{self, ShellCommand},
-    },
+    evaluate::{copy_without_ignored, make_executable},
     outcome::Outcome,
     record,
-    sandbox::docker::Image,
+    sandbox::{
+        docker::Image,
+        shell::{self, ShellCommand},
+    },
     source::{Source, SourceError},
     task::{Checkout, Environment, Files, Install, Reference},
     workspace::{Base, Workspace, WorkspaceError},

@@ -18,6 +18,7 @@ mod plan;
 mod results;
 pub mod run_event;
 pub mod score;
+mod summary;
 mod tail;
 mod trial;
 mod verdict;
@@ -37,6 +38,7 @@ pub use plan::{PLAN_FILE, PlanFile, SUMMARY_FILE, TrialKey};
 pub use results::{
     AgentResult, Artifacts, Execution, OverallStatus, Results, Summary, TestCaseResult,
 };
+pub use summary::{TrialSummary, summary};
 pub use tail::Tail;
 pub use trial::{
     AgentLimitsRecord, AgentRecord, ContainerRecord, DiffRecord, EngineRecord, HostRecord,

@@ -106,6 +106,8 @@ fn words(element: &Element) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proctor_record::{outcome::Outcome, record::TrialStatus};
+
     use super::super::{samples, tests_report::Counts};
     use super::*;
 
@@ -189,5 +191,39 @@ mod tests {
         let text = "<testsuite name='s'><error message='no'/><testcase name='a' result='suppressed'/></testsuite>";
         let tests = check(text, 0, 1, 0, 1);
         assert_eq!(tests[0].message.as_deref(), Some("no"));
+    }
+
+    #[test]
+    fn junit_report_of_a_run_can_be_read() {
+        let trial = |number, status| proctor_report::Trial {
+            agent: 0,
+            task: 0,
+            run: 0,
+            trial: number,
+            status,
+            outcome: Outcome::Completed,
+            score: None,
+            cost_usd: None,
+            duration_ms: Some(1500),
+            tokens: None,
+            is_lower_bound: false,
+            differences: Vec::new(),
+            unverified_judges: Vec::new(),
+            components: Vec::new(),
+            message: "3 of 4 passed <&\"']]>".to_owned(),
+            folder: "trials/a/t/trial-1".into(),
+            source: proctor_report::RowSource::Record,
+        };
+        let trials = proctor_report::Trials {
+            runs: vec![proctor_report::RunRow::default()],
+            agents: vec![proctor_report::AgentRow::default()],
+            tasks: vec![proctor_report::TaskRow::default()],
+            trials: vec![
+                trial(1, TrialStatus::Passed),
+                trial(2, TrialStatus::Failed),
+                trial(3, TrialStatus::Error),
+            ],
+        };
+        check(&proctor_report::junit(&trials), 1, 0, 1, 1);
     }
 }

@@ -15,10 +15,9 @@ use crate::{
         bench::{Bench, Hidden, ReportFile, Setup},
         command,
         protect::{self, Protect},
-        shell,
         words::CommandWords,
     },
-    sandbox::docker::Network,
+    sandbox::{docker::Network, shell},
 };
 
 /// `config` of `tests`.

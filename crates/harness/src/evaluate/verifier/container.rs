@@ -8,17 +8,14 @@ use fs_err as fs;
 
 use super::{conclude, copy_without_ignored, interpreters, make_executable};
 use crate::{
-    config,
-    evaluate::{
-        Finding, Judging, Place, reward,
-        shell::{self, Ran, ShellCommand},
-    },
+    evaluate::{Finding, Judging, Place, reward},
     fs::dir,
     model_access::{self, TrialModels},
     platform,
     sandbox::{
-        DockerRoom, Rights, RoomSpec, Sandbox, container_env,
+        self, DockerRoom, Rights, RoomSpec, Sandbox, container_env,
         docker::{EngineError, Network},
+        shell::{self, Ran, ShellCommand},
     },
     task::{self, Environment, Verifier, VerifierMode},
 };
@@ -96,11 +93,11 @@ struct Way {
 
 impl Way {
     fn open(
-        reach: &config::Network,
+        reach: &sandbox::Network,
         judging: &Judging<'_>,
         place: &Place,
     ) -> Result<Option<Way>, String> {
-        let config::Network::Allowlist(hosts) = reach else {
+        let sandbox::Network::Allowlist(hosts) = reach else {
             return Ok(None);
         };
         let models = judging.desk.models;
@@ -180,7 +177,7 @@ async fn separate(
     verifier: &Verifier,
     judging: &Judging<'_>,
     agents: &DockerRoom,
-    (reach, way): (&config::Network, Option<&Way>),
+    (reach, way): (&sandbox::Network, Option<&Way>),
 ) -> Result<DockerRoom, EngineError> {
     let Sandbox::Docker(docker) = judging.sandbox else {
         unreachable!("there is a container, so there is an engine");
@@ -205,10 +202,10 @@ async fn separate(
                 user: verifier.user.clone(),
             },
             network: match reach {
-                config::Network::Open => Network::Open,
+                sandbox::Network::Open => Network::Open,
                 _ => Network::None,
             },
-            limits: docker.execution.limits,
+            limits: docker.settings.limits,
             readiness: readiness(verifier.environment.as_deref()),
             sockets: way.map(|way| (way.sockets.clone(), vec![model_access::relay()])),
         })
@@ -220,9 +217,9 @@ async fn separate(
 }
 
 /// What a separate verifier reaches: as the suite says, else its own task, else as the agent did.
-fn reach(verifier: &Verifier, judging: &Judging<'_>) -> config::Network {
+fn reach(verifier: &Verifier, judging: &Judging<'_>) -> sandbox::Network {
     let asked = match judging.sandbox {
-        Sandbox::Docker(docker) => docker.execution.network.as_ref(),
+        Sandbox::Docker(docker) => docker.settings.network.as_ref(),
         Sandbox::Local => None,
     };
     let own = verifier.environment.as_deref();
@@ -231,12 +228,12 @@ fn reach(verifier: &Verifier, judging: &Judging<'_>) -> config::Network {
     let agents = agents.and_then(|environment| environment.network.as_ref());
     match (asked, verifier.network.as_ref().or(own).or(agents)) {
         // No verifier needs a model.
-        (Some(config::Network::Gateway), _) | (None, Some(task::Network::NoNetwork)) => {
-            config::Network::None
+        (Some(sandbox::Network::Gateway), _) | (None, Some(task::Network::NoNetwork)) => {
+            sandbox::Network::None
         }
         (Some(asked), _) => asked.clone(),
-        (None, None | Some(task::Network::Public)) => config::Network::Open,
-        (None, Some(task::Network::Allowlist(hosts))) => config::Network::Allowlist(hosts.clone()),
+        (None, None | Some(task::Network::Public)) => sandbox::Network::Open,
+        (None, Some(task::Network::Allowlist(hosts))) => sandbox::Network::Allowlist(hosts.clone()),
     }
 }
 

@@ -1,0 +1,156 @@
+//! Figures as text, the same in every format.
+
+use crate::stats::{Interval, Median, Needed, PassRate, Place, Power};
+
+use super::model::agent::{AgentReport, Figure, Role};
+
+/// What stands for a figure that is not known.
+pub(super) const UNKNOWN: &str = "–";
+
+pub(super) fn place(agent: &AgentReport) -> String {
+    match (agent.role, agent.place) {
+        (Role::Contender, Some(Place { best, worst })) if best == worst => best.to_string(),
+        (Role::Contender, Some(Place { best, worst })) => format!("{best}–{worst}"),
+        (Role::Contender, None) => UNKNOWN.to_owned(),
+        (role, _) => role.as_str().to_owned(),
+    }
+}
+
+/// A mean with its interval.
+pub(super) fn score(figure: Option<Figure>) -> String {
+    figure.map_or(UNKNOWN.to_owned(), |it| {
+        format!(
+            "{:.3} {}",
+            it.mean,
+            interval(it.interval, |end| format!("{end:.3}"))
+        )
+    })
+}
+
+pub(super) fn rate(rate: Option<PassRate>) -> String {
+    rate.map_or(UNKNOWN.to_owned(), |it| {
+        let ends = interval(it.interval, |end| format!("{:.0}", end * 100.0));
+        let tally = format!("{}/{}", it.tally.passed(), it.tally.trials());
+        format!("{tally} {:.0} % {ends}", it.rate * 100.0)
+    })
+}
+
+pub(super) fn interval(interval: Option<Interval>, end: impl Fn(f64) -> String) -> String {
+    interval.map_or("[?]".to_owned(), |it| {
+        format!("[{}, {}]", end(it.low), end(it.high))
+    })
+}
+
+pub(super) fn with_ends(figure: Option<Median>, value: impl Fn(f64) -> String) -> String {
+    figure.map_or(UNKNOWN.to_owned(), |it| {
+        format!("{} {}", value(it.median), interval(it.interval, &value))
+    })
+}
+
+/// Dollars, with as many digits as tell something.
+pub fn dollars(amount: f64) -> String {
+    match amount.abs() {
+        size if size >= 100.0 => format!("${amount:.0}"),
+        size if size >= 1.0 || size == 0.0 => format!("${amount:.2}"),
+        _ => format!("${amount:.4}"),
+    }
+}
+
+/// A duration.
+pub fn millis(ms: f64) -> String {
+    match ms / 1000.0 {
+        seconds if seconds < 100.0 => format!("{seconds:.1} s"),
+        seconds if seconds < 6000.0 => format!("{:.1} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// A number of tokens.
+pub fn count(number: f64) -> String {
+    match number {
+        number if number < 1e4 => format!("{number:.0}"),
+        number if number < 1e7 => format!("{:.0}k", number / 1e3),
+        number => format!("{:.1}M", number / 1e6),
+    }
+}
+
+/// A p-value; none is 0.
+pub(super) fn p_value(p_value: f64) -> String {
+    if p_value < 0.001 {
+        "<0.001".to_owned()
+    } else {
+        format!("{p_value:.3}")
+    }
+}
+
+/// So many of something.
+pub(super) fn number_of(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// What it would take to tell two agents apart.
+pub(super) fn power(power: &Power) -> String {
+    let tasks = match power.tasks {
+        Needed::Enough => "as many tasks as these".to_owned(),
+        Needed::More(more) => format!("{more} more tasks"),
+        Needed::OutOfReach => "no number of tasks".to_owned(),
+    };
+    let trials = match power.trials_per_task {
+        Some(Needed::Enough) => ", or another run of as many trials".to_owned(),
+        Some(Needed::More(more)) => format!(", or {more} more trials of each"),
+        Some(Needed::OutOfReach) => {
+            "; more trials of the same tasks would not settle it".to_owned()
+        }
+        None => String::new(),
+    };
+    format!("{tasks}{trials}")
+}
+
+/// Columns of text, each as wide as its widest cell.
+pub(super) fn columns(rows: &[Vec<String>], right: &[usize]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let most = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..most).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let pad = " ".repeat(widths[column] - cell.chars().count());
+            if column > 0 {
+                line.push_str("  ");
+            }
+            if right.contains(&column) {
+                line.extend([pad.as_str(), cell]);
+            } else {
+                line.extend([cell.as_str(), &pad]);
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_tell_something() {
+        let shown = [0.0, 0.0912, 1.5, 123.4].map(dollars);
+        assert_eq!(shown, ["$0.00", "$0.0912", "$1.50", "$123"]);
+        let shown = [1_500.0, 600_000.0, 7_200_000.0].map(millis);
+        assert_eq!(shown, ["1.5 s", "10.0 min", "2.0 h"]);
+        assert_eq!([950.0, 45_600.0, 1.2e7].map(count), ["950", "46k", "12.0M"]);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [["a", "1"], ["bär", "10"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(columns(&rows, &[1]), "a     1\nbär  10\n");
+    }
+}

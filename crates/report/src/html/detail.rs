@@ -1,0 +1,497 @@
+//! What the page shows of one trial: its session in order, verdicts, calls and diff, each cut to
+//! a bounded size. What is cut is said, and is whole in the trial's folder.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Seek, SeekFrom},
+};
+
+use camino::Utf8Path;
+use fs_err as fs;
+use proctor_record::{
+    fs::hex,
+    record::{EVENTS_FILE, Entry, Event, LOG_FILE, PATCH_FILE, Record, SandboxRecord, Verdict},
+    transcript::{Message, ToolCall},
+};
+use serde::{Deserialize, Serialize};
+
+use super::super::read::record_path;
+
+/// The calls that the gateway logged.
+const CALLS_FILE: &str = "calls.ndjson";
+/// What all trials together may take of a page, in bytes.
+const PAGE_BYTES: usize = 24 << 20;
+/// Logs that are larger are not read for the arguments and answers of tools.
+const LARGEST_LOG: u64 = 8 << 20;
+
+/// How much of one trial is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Of all of it, in bytes.
+    trial: usize,
+    /// Of one text.
+    text: usize,
+}
+
+impl Bounds {
+    /// The page stays usable with ten thousand trials, and a few are shown nearly whole.
+    pub(super) fn for_trials(trials: usize) -> Bounds {
+        let trial = (PAGE_BYTES / trials.max(1)).clamp(1500, 96 << 10);
+        Bounds {
+            trial,
+            text: (trial / 8).clamp(200, 4000),
+        }
+    }
+
+    fn cut(self, text: &str) -> String {
+        cut(text, self.text)
+    }
+}
+
+/// One trial.
+#[derive(Default, Serialize)]
+pub(super) struct Detail {
+    facts: BTreeMap<&'static str, String>,
+    verdicts: Vec<ShownVerdict>,
+    remarks: Vec<String>,
+    timeline: Vec<Moment>,
+    calls: Vec<ShownCall>,
+    diff: String,
+    left_out: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ShownVerdict {
+    evaluator: String,
+    status: proctor_record::record::VerdictStatus,
+    message: String,
+    evidence: String,
+    ms: u64,
+}
+
+/// When, what kind, the text, and what is shown on demand.
+#[derive(Serialize)]
+struct Moment(Option<u64>, &'static str, String, String);
+
+impl Moment {
+    fn size(&self) -> usize {
+        self.2.len() + self.3.len() + 24
+    }
+}
+
+#[derive(Serialize)]
+struct ShownCall {
+    ms: u64,
+    status: String,
+    text: String,
+    is_fault: bool,
+}
+
+/// Read what is shown of the trial in this folder. What is not there is not shown.
+pub(super) fn read(folder: &Utf8Path, bounds: Bounds) -> Detail {
+    let mut detail = Detail::default();
+    let path = record_path(folder);
+    let record = fs::read(&path).ok();
+    let record = record.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
+    let Some((record, artifacts)) = record.zip(path.parent()) else {
+        detail
+            .left_out
+            .push("The trial's folder is not here any more.".to_owned());
+        return detail;
+    };
+    detail.facts = facts(&record);
+    detail.verdicts = record
+        .verdicts
+        .iter()
+        .map(|it| shown_verdict(it, bounds))
+        .collect();
+    let errors = record.errors.iter().map(|error| error.message.as_str());
+    let remarks = errors.chain(record.notes.iter().map(String::as_str));
+    detail.remarks = remarks.take(20).map(|text| bounds.cut(text)).collect();
+    detail.add_timeline(artifacts, bounds);
+    detail.add_calls(artifacts, bounds);
+    detail.add_diff(artifacts, bounds);
+    detail
+}
+
+fn facts(record: &Record) -> BTreeMap<&'static str, String> {
+    let sandbox = match &record.sandbox {
+        SandboxRecord::Local => "local".to_owned(),
+        SandboxRecord::Docker(it) => {
+            format!("{} ({}), network {}", it.image, it.image_id, it.network)
+        }
+    };
+    let mut facts = BTreeMap::from([
+        ("agent", record.agent.kind.clone()),
+        ("sandbox", sandbox),
+        ("started", record.started_at.clone()),
+    ]);
+    let mut add = |name, value: Option<String>| {
+        if let Some(value) = value {
+            facts.insert(name, value);
+        }
+    };
+    add("version", record.agent.version.clone());
+    add("model", record.agent.model.clone());
+    add("turns", record.turns.map(|it| it.to_string()));
+    let iterations = record.iterations.iter();
+    let iterations = iterations.map(|it| format!("{}: {}", it.number, it.describe()));
+    let iterations: Vec<String> = iterations.collect();
+    add(
+        "iterations",
+        (!iterations.is_empty()).then(|| iterations.join("; ")),
+    );
+    let change = record.diff.as_ref();
+    add(
+        "change",
+        change.map(|it| {
+            format!(
+                "{} files, +{} −{}",
+                it.files_changed, it.lines_added, it.lines_removed
+            )
+        }),
+    );
+    facts
+}
+
+fn shown_verdict(verdict: &Verdict, bounds: Bounds) -> ShownVerdict {
+    let evidence = if verdict.metrics.is_empty() {
+        String::new()
+    } else {
+        serde_json::to_string_pretty(&verdict.metrics).unwrap_or_default()
+    };
+    ShownVerdict {
+        evaluator: verdict.evaluator.clone(),
+        status: verdict.status,
+        message: bounds.cut(&verdict.message),
+        evidence: bounds.cut(&evidence),
+        ms: verdict.duration_ms,
+    }
+}
+
+/// A tool's arguments and answer.
+type Tools = BTreeMap<String, (String, String)>;
+
+/// The parts of the log that the events do not have.
+#[derive(Default, Deserialize)]
+struct Session {
+    #[serde(default)]
+    messages: Vec<Message>,
+    #[serde(default)]
+    tool_calls: Vec<ToolCall>,
+}
+
+impl Detail {
+    fn add_timeline(&mut self, artifacts: &Utf8Path, bounds: Bounds) {
+        let ends = Ends::read(&artifacts.join(EVENTS_FILE), bounds.trial * 8);
+        let log = artifacts.join(LOG_FILE);
+        let is_small = fs::metadata(&log).is_ok_and(|it| it.len() <= LARGEST_LOG);
+        // With thousands of trials there is no room for what the log adds.
+        let is_wanted = is_small && (bounds.text >= 1000 || ends.is_empty());
+        let session = is_wanted.then(|| fs::read(&log).ok()).flatten();
+        let session = session.and_then(|bytes| serde_json::from_slice::<Session>(&bytes).ok());
+        let session = session.unwrap_or_default();
+        let mut moments = if ends.is_empty() {
+            of_messages(&session.messages, bounds)
+        } else {
+            of_events(&ends, &tools(&session, bounds), bounds)
+        };
+        let left_out = keep_ends(&mut moments, bounds.trial / 2);
+        if left_out > 0 || ends.skipped > 0 {
+            self.left_out.push(format!(
+                "The middle of the session is left out ({left_out} entries and {} bytes): {EVENTS_FILE} and {LOG_FILE} have it whole.",
+                ends.skipped
+            ));
+        }
+        self.timeline = moments;
+    }
+
+    fn add_calls(&mut self, artifacts: &Utf8Path, bounds: Bounds) {
+        let ends = Ends::read(&artifacts.join(CALLS_FILE), bounds.trial);
+        let calls = ends
+            .lines()
+            .filter_map(|line| serde_json::from_slice(line).ok());
+        let all: Vec<LoggedCall> = calls.collect();
+        let most = bounds.trial / 8 / 100 + 3;
+        if all.len() > most || ends.skipped > 0 {
+            self.left_out
+                .push(format!("Not all calls are shown: {CALLS_FILE} has them."));
+        }
+        self.calls = all.into_iter().take(most).map(LoggedCall::shown).collect();
+    }
+
+    fn add_diff(&mut self, artifacts: &Utf8Path, bounds: Bounds) {
+        let Ok(mut file) = fs::File::open(artifacts.join(PATCH_FILE)) else {
+            return;
+        };
+        let most = bounds.trial / 3;
+        let mut bytes = Vec::new();
+        let limit = u64::try_from(most).unwrap_or(u64::MAX);
+        if Read::by_ref(&mut file)
+            .take(limit)
+            .read_to_end(&mut bytes)
+            .is_err()
+        {
+            return;
+        }
+        let length = file.metadata().map_or(0, |it| it.len());
+        if length > limit {
+            // A line that is cut in half would look like another change.
+            let end = bytes
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .unwrap_or(bytes.len());
+            bytes.truncate(end);
+            self.left_out.push(format!(
+                "The change is cut after {} of {length} bytes: {PATCH_FILE} has it whole.",
+                bytes.len()
+            ));
+        }
+        self.diff = plain(&String::from_utf8_lossy(&bytes));
+    }
+}
+
+/// The beginning and the end of a file of lines.
+struct Ends {
+    bytes: Vec<u8>,
+    skipped: u64,
+}
+
+impl Ends {
+    fn read(path: &Utf8Path, most: usize) -> Ends {
+        Ends::try_read(path, most as u64).unwrap_or(Ends {
+            bytes: Vec::new(),
+            skipped: 0,
+        })
+    }
+
+    fn try_read(path: &Utf8Path, most: u64) -> std::io::Result<Ends> {
+        let mut file = fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut bytes = Vec::new();
+        if length <= most {
+            file.read_to_end(&mut bytes)?;
+            return Ok(Ends { bytes, skipped: 0 });
+        }
+        Read::by_ref(&mut file)
+            .take(most / 2)
+            .read_to_end(&mut bytes)?;
+        let skipped = length - 2 * (most / 2);
+        // The line that was begun and the one that is entered in its middle are no lines.
+        bytes.push(b'\n');
+        file.seek(SeekFrom::Start(most / 2 + skipped))?;
+        file.take(most / 2).read_to_end(&mut bytes)?;
+        Ok(Ends { bytes, skipped })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.split(|byte| *byte == b'\n')
+    }
+}
+
+fn tools(session: &Session, bounds: Bounds) -> Tools {
+    let calls = session.tool_calls.iter().filter_map(|call| {
+        let id = call.id.clone()?;
+        let answer = call.result.as_deref().unwrap_or_default();
+        Some((id, (bounds.cut(&call.arguments), bounds.cut(answer))))
+    });
+    calls.collect()
+}
+
+fn of_messages(messages: &[Message], bounds: Bounds) -> Vec<Moment> {
+    let moments = messages.iter().map(|message| {
+        let kind = match message.role {
+            proctor_record::session::Role::Assistant => "said",
+            _ => "told",
+        };
+        Moment(None, kind, bounds.cut(&message.content), String::new())
+    });
+    moments.collect()
+}
+
+fn of_events(ends: &Ends, tools: &Tools, bounds: Bounds) -> Vec<Moment> {
+    let mut failed = std::collections::BTreeSet::new();
+    let entries: Vec<Entry> = ends
+        .lines()
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
+    for entry in &entries {
+        if let Event::ToolResult { id, is_error: true } = &entry.event {
+            failed.insert(id.as_str());
+        }
+    }
+    let moment = |entry: &Entry| {
+        let (kind, text, more) = shown(&entry.event, tools, bounds)?;
+        let has_failed = matches!(&entry.event, Event::Tool { id: Some(id), .. } if failed.contains(id.as_str()));
+        let kind = if has_failed { "tool failed" } else { kind };
+        Some(Moment(Some(entry.t), kind, text, more))
+    };
+    entries.iter().filter_map(moment).collect()
+}
+
+/// What an event is shown as: its kind, its text, and more on demand.
+fn shown(event: &Event, tools: &Tools, bounds: Bounds) -> Option<(&'static str, String, String)> {
+    let none = String::new;
+    Some(match event {
+        Event::Phase { phase } => ("phase", phase.as_str().to_owned(), none()),
+        Event::Iteration {
+            number,
+            agent,
+            reason,
+        } => {
+            let text = format!("iteration {number}, {agent}: {}", reason.describe());
+            ("phase", text, none())
+        }
+        Event::Session { model, version, .. } => {
+            let known = [model, version].into_iter().flatten();
+            let text: Vec<&str> = known.map(String::as_str).collect();
+            ("session", text.join(" · "), none())
+        }
+        Event::Said(passage) => ("said", bounds.cut(&passage.text), none()),
+        Event::Thought(passage) => ("thought", bounds.cut(&passage.text), none()),
+        Event::Note(passage) => ("note", bounds.cut(&passage.text), none()),
+        Event::Tool { id, tool, target } => {
+            let known = id.as_ref().and_then(|id| tools.get(id));
+            let more = known.map_or_else(none, |(arguments, answer)| {
+                format!("{arguments}\n→ {answer}")
+            });
+            let target = target.as_deref().unwrap_or_default();
+            ("tool", bounds.cut(&format!("{tool} {target}")), more)
+        }
+        Event::Judged {
+            evaluator,
+            status,
+            message,
+        } => {
+            let status = serde_json::to_value(status).ok()?;
+            let status = status.as_str()?.to_owned();
+            (
+                "judged",
+                bounds.cut(&format!("{evaluator}: {status}: {message}")),
+                none(),
+            )
+        }
+        Event::Lost { events } => ("lost", format!("{events} events were not kept"), none()),
+        Event::Started { .. }
+        | Event::ToolResult { .. }
+        | Event::Usage { .. }
+        | Event::Ended(_)
+        | Event::Unknown => return None,
+    })
+}
+
+/// Keep the beginning and the end of a session within a number of bytes; tells how many go.
+fn keep_ends(moments: &mut Vec<Moment>, most: usize) -> usize {
+    let fits = |sizes: &mut dyn Iterator<Item = usize>| {
+        let mut sum = 0;
+        sizes
+            .take_while(|size| {
+                sum += size;
+                sum <= most / 2
+            })
+            .count()
+    };
+    let first = fits(&mut moments.iter().map(Moment::size));
+    let last = fits(&mut moments.iter().rev().map(Moment::size));
+    if first + last >= moments.len() {
+        return 0;
+    }
+    let end = moments.len() - last;
+    moments.drain(first..end).count()
+}
+
+/// The part of a logged call that is shown.
+#[derive(Deserialize)]
+struct LoggedCall {
+    #[serde(default)]
+    path: String,
+    model: Option<String>,
+    status: Option<u16>,
+    #[serde(default)]
+    total_ms: u64,
+    error: Option<String>,
+    cost_nano_usd: Option<u64>,
+    #[serde(default)]
+    retries: u32,
+}
+
+impl LoggedCall {
+    fn shown(self) -> ShownCall {
+        let mut parts = vec![self.path];
+        parts.extend(self.model);
+        parts.extend(
+            self.cost_nano_usd
+                .map(|nanos| crate::dollars(nanos as f64 / 1e9)),
+        );
+        if self.retries > 0 {
+            parts.push(format!("{} retries", self.retries));
+        }
+        parts.extend(self.error);
+        ShownCall {
+            ms: self.total_ms,
+            status: self
+                .status
+                .map_or("none".to_owned(), |status| status.to_string()),
+            is_fault: self.status.is_none_or(|status| status >= 400),
+            text: cut(&parts.join(" · "), 300),
+        }
+    }
+}
+
+/// At most so many bytes of a text, and by how much it was cut.
+fn cut(text: &str, most: usize) -> String {
+    let kept = text.floor_char_boundary(most);
+    let shown = plain(&text[..kept]);
+    if kept == text.len() {
+        shown
+    } else {
+        format!("{shown}… ({} bytes more)", text.len() - kept)
+    }
+}
+
+/// Text without control characters other than tabs and line ends, which a browser would show
+/// as it likes; what they were is shown instead.
+fn plain(text: &str) -> String {
+    let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(is_shown) {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\r' => {}
+            c if is_shown(c) => shown.push(c),
+            c => {
+                let code = u32::from(c);
+                let byte = u8::try_from(code).unwrap_or(0xff);
+                shown.extend(["\\x", &hex(&[byte])]);
+            }
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_session_keeps_its_beginning_and_its_end() {
+        let mut moments: Vec<Moment> = (0..100)
+            .map(|t| Moment(Some(t), "said", "x".repeat(76), String::new()))
+            .collect();
+        assert_eq!(keep_ends(&mut moments, 2000), 80);
+        let times: Vec<u64> = moments.iter().filter_map(|it| it.0).collect();
+        assert_eq!((times[9], times[10], times[19]), (9, 90, 99));
+    }
+
+    #[test]
+    fn what_is_cut_says_so_and_stays_text() {
+        assert_eq!(cut("ääää", 5), "ää… (4 bytes more)");
+        assert_eq!(plain("a\x1b[0m\tb\r\n\0"), "a\\x1b[0m\tb\n\\x00");
+    }
+}

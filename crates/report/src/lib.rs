@@ -1,0 +1,53 @@
+//! Figures from the records of runs: statistics, tables, pages, comparisons and gates. The same records give the same
+//! bytes each time. May depend on `proctor-record` only.
+//!
+//! `read` makes rows of records, `Report` and `compare` make figures of rows, and the other modules make text of
+//! figures. The choice of figures: `docs/dev/design/statistics.md`; how to read them: `docs/reports.md`.
+
+#![allow(
+    missing_docs,
+    reason = "internal crate: items are documented where the name does not say it all"
+)]
+
+mod baseline;
+pub mod calibration;
+mod compare;
+mod csv;
+mod figures;
+pub mod foreign;
+mod gate;
+mod html;
+mod junit;
+mod markdown;
+mod markup;
+mod model;
+mod read;
+mod results;
+pub mod stats;
+mod text;
+mod trials;
+mod versus;
+
+#[cfg(test)]
+mod tests;
+
+pub use baseline::{Baseline, BaselineError, Overwrite};
+pub use compare::{
+    Change, Chosen, Metric, PairingError, Scope, Side, Versus, compare, compare_all, pair_up,
+};
+pub use csv::csv;
+pub use figures::{count, dollars, millis};
+pub use gate::{Limit, Rule, RuleError, Ruled, Ruling, gate};
+pub use html::html;
+pub use junit::junit;
+pub use markdown::{escape, markdown};
+pub use model::{
+    AgentReport, Basis, Cell, Figure, REPORT_VERSION, Report, Role, TaskReport, Totals, Unsettled,
+};
+pub use read::{NoTrials, read};
+pub use results::{NoResults, results_markdown, results_text};
+pub use text::text;
+pub use trials::{
+    AgentRow, Component, RowSource, RunRow, TaskRow, Trial, Trials, components_of, score_of, tame,
+};
+pub use versus::Compared;

@@ -1,0 +1,579 @@
+//! Reports of made-up trials: what people see, that it is the same each time, that machines can
+//! read it, and that the gate raises no false alarms.
+
+use insta::assert_snapshot;
+use proctor_record::{outcome::Outcome, record::TrialStatus, shuffle::Shuffle, usage::Usd};
+
+use super::*;
+use crate::stats::{Level, Seed, Told};
+
+/// A trial of a made-up run: agent, task, number, score (nothing is a rate limit), dollars.
+type Seen<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);
+
+fn names<'a>(seen: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = seen.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn made_up(seen: &[Seen]) -> Trials {
+    let agents = names(seen.iter().map(|it| it.0));
+    let tasks = names(seen.iter().map(|it| it.1));
+    let mut trials: Vec<Trial> = seen
+        .iter()
+        .map(|(agent, task, number, score, dollars)| Trial {
+            agent: agents.binary_search(agent).unwrap(),
+            task: tasks.binary_search(task).unwrap(),
+            run: 0,
+            trial: *number,
+            status: match score {
+                Some(score) if *score >= 1.0 => TrialStatus::Passed,
+                Some(_) => TrialStatus::Failed,
+                None => TrialStatus::Error,
+            },
+            outcome: if score.is_some() {
+                Outcome::Completed
+            } else {
+                Outcome::RateLimit
+            },
+            score: *score,
+            cost_usd: dollars.and_then(Usd::from_dollars),
+            duration_ms: Some(60_000 + 1000 * u64::from(*number)),
+            tokens: Some(20_000),
+            is_lower_bound: false,
+            differences: Vec::new(),
+            unverified_judges: Vec::new(),
+            components: score
+                .map(|value| vec![component("tests", value), component("lint", 1.0)])
+                .unwrap_or_default(),
+            message: if score.is_some_and(|score| score < 1.0) {
+                "tests: 3 of 4 passed <&\"']]>".to_owned()
+            } else {
+                String::new()
+            },
+            folder: format!("trials/{agent}/{task}/trial-{number}").into(),
+            source: RowSource::Record,
+        })
+        .collect();
+    trials.sort_by_key(|it| (it.agent, it.task, it.run, it.trial));
+    Trials {
+        runs: vec![RunRow {
+            name: "20261101-120000-0000000a".to_owned(),
+            ..RunRow::default()
+        }],
+        agents: agents.iter().map(|name| agent(name)).collect(),
+        tasks: tasks
+            .iter()
+            .map(|name| TaskRow {
+                name: (*name).to_owned(),
+                hashes: vec!["00".to_owned()],
+                places: vec!["container, network gateway".to_owned()],
+                ..TaskRow::default()
+            })
+            .collect(),
+        trials,
+    }
+}
+
+fn component(name: &str, value: f64) -> Component {
+    Component {
+        name: name.to_owned(),
+        value,
+    }
+}
+
+fn agent(name: &str) -> AgentRow {
+    let kind = match name {
+        "null" | "oracle" => name,
+        _ => "claude-code",
+    };
+    AgentRow {
+        name: name.to_owned(),
+        kinds: vec![kind.to_owned()],
+        versions: vec!["2.1.0".to_owned()],
+        models: Vec::new(),
+    }
+}
+
+const TASKS: [&str; 8] = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"];
+
+/// Three contenders on eight tasks, two trials each; a floor, a ceiling, and a broken task.
+fn example() -> Trials {
+    let mut seen: Vec<Seen> = Vec::new();
+    for (place, task) in TASKS.into_iter().enumerate() {
+        for number in [1, 2] {
+            let odd = (place + number as usize).is_multiple_of(3);
+            let good = if odd { 0.5 } else { 1.0 };
+            let fair = if place % 2 == 0 {
+                1.0
+            } else {
+                0.25 * f64::from(number)
+            };
+            let lost = task == "t3" && number == 2;
+            seen.push(("good", task, number, Some(good), Some(0.4)));
+            seen.push(("fair", task, number, (!lost).then_some(fair), Some(0.1)));
+            seen.push(("poor", task, number, Some(0.0), Some(0.2)));
+        }
+        let floor = if task == "t8" { 1.0 } else { 0.0 };
+        seen.push(("null", task, 1, Some(floor), None));
+        seen.push(("oracle", task, 1, Some(1.0), None));
+    }
+    made_up(&seen)
+}
+
+#[test]
+fn the_table_says_what_can_and_cannot_be_concluded() {
+    assert_snapshot!(text(&Report::new(&example(), Basis::default())), @"
+    5 agents · 8 tasks · 64 trials: 27 passed, 36 failed, 1 not judged · 20261101-120000-0000000a
+
+    place    agent   score                 passed               normalised            cost                        time                     tokens          n   excluded
+    1–2      good    0.844 [0.750, 0.969]  11/16 69 % [40, 88]  0.857 [0.750, 1.000]  $0.4000 [$0.4000, $0.4000]  61.5 s [61.0 s, 62.0 s]  20k [20k, 20k]  16  0
+    1–2      fair    0.688 [0.453, 0.922]  7/15 47 % [15, 82]   0.732 [0.375, 1.000]  $0.1000 [$0.1000, $0.1000]  61.0 s [61.0 s, 62.0 s]  20k [20k, 20k]  15  1 (as 0: 0.625)
+    3        poor    0.000 [?]             0/16 0 % [0, 41]     0.000 [?]             $0.2000 [$0.2000, $0.2000]  61.5 s [61.0 s, 62.0 s]  20k [20k, 20k]  16  0
+    floor    null    0.125 [0.000, 0.625]  1/8 12 % [2, 47]     –                     –                           61.0 s [61.0 s, 61.0 s]  20k [20k, 20k]  8   0
+    ceiling  oracle  1.000 [?]             8/8 100 % [68, 100]  –                     –                           61.0 s [61.0 s, 61.0 s]  20k [20k, 20k]  8   0
+
+    Cannot be told apart: good, fair.
+    good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of the same tasks would not settle it.
+    No agent is both cheaper and better than: fair, good.
+
+    task         good      fair                  poor      null      oracle
+    t1           1.00 2/2  1.00 2/2              0.00 0/2  0.00 0/1  1.00 1/1
+    t2           0.75 1/2  0.38 0/2              0.00 0/2  0.00 0/1  1.00 1/1
+    t3           0.75 1/2  1.00 1/1 +1 excluded  0.00 0/2  0.00 0/1  1.00 1/1
+    t4           1.00 2/2  0.38 0/2              0.00 0/2  0.00 0/1  1.00 1/1
+    t5           0.75 1/2  1.00 2/2              0.00 0/2  0.00 0/1  1.00 1/1
+    t6           0.75 1/2  0.38 0/2              0.00 0/2  0.00 0/1  1.00 1/1
+    t7           1.00 2/2  1.00 2/2              0.00 0/2  0.00 0/1  1.00 1/1
+    t8 (broken)  0.75 1/2  0.38 0/2              0.00 0/2  1.00 1/1  1.00 1/1
+
+    note: fair: 1 of 16 trials say nothing of the agent and are excluded (1 rate_limit); counted as 0, its score is 0.625.
+    note: Task t8 is broken: doing nothing passes 1 of 1 trials.
+    note: `lint` is 1 in all 47 trials: it tells no agents apart.
+
+    Brackets are 95 % intervals ([?]: too little to tell); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed 1.
+    ");
+}
+
+#[test]
+fn markdown_says_the_same() {
+    assert_snapshot!(markdown(&Report::new(&example(), Basis::default())), @r"
+    # Report
+
+    5 agents · 8 tasks · 64 trials: 27 passed, 36 failed, 1 not judged · 20261101-120000-0000000a
+
+    ## Agents
+
+    | place | agent | score | passed | normalised | cost | time | tokens | n | excluded |
+    |---|---|---|---|---|---|---|---|---|---|
+    | 1–2 | good | 0.844 \[0.750, 0.969\] | 11/16 69 % \[40, 88\] | 0.857 \[0.750, 1.000\] | $0.4000 \[$0.4000, $0.4000\] | 61.5 s \[61.0 s, 62.0 s\] | 20k \[20k, 20k\] | 16 | 0 |
+    | 1–2 | fair | 0.688 \[0.453, 0.922\] | 7/15 47 % \[15, 82\] | 0.732 \[0.375, 1.000\] | $0.1000 \[$0.1000, $0.1000\] | 61.0 s \[61.0 s, 62.0 s\] | 20k \[20k, 20k\] | 15 | 1 (as 0: 0.625) |
+    | 3 | poor | 0.000 \[?\] | 0/16 0 % \[0, 41\] | 0.000 \[?\] | $0.2000 \[$0.2000, $0.2000\] | 61.5 s \[61.0 s, 62.0 s\] | 20k \[20k, 20k\] | 16 | 0 |
+    | floor | null | 0.125 \[0.000, 0.625\] | 1/8 12 % \[2, 47\] | – | – | 61.0 s \[61.0 s, 61.0 s\] | 20k \[20k, 20k\] | 8 | 0 |
+    | ceiling | oracle | 1.000 \[?\] | 8/8 100 % \[68, 100\] | – | – | 61.0 s \[61.0 s, 61.0 s\] | 20k \[20k, 20k\] | 8 | 0 |
+
+    ## Findings
+
+    - Cannot be told apart: good, fair.
+    - good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of the same tasks would not settle it.
+    - No agent is both cheaper and better than: fair, good.
+
+    ## Tasks
+
+    Mean score, and trials passed of those judged.
+
+    | task | good | fair | poor | null | oracle |
+    |---|---|---|---|---|---|
+    | t1 | 1.00 2/2 | 1.00 2/2 | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
+    | t2 | 0.75 1/2 | 0.38 0/2 | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
+    | t3 | 0.75 1/2 | 1.00 1/1 +1 excluded | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
+    | t4 | 1.00 2/2 | 0.38 0/2 | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
+    | t5 | 0.75 1/2 | 1.00 2/2 | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
+    | t6 | 0.75 1/2 | 0.38 0/2 | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
+    | t7 | 1.00 2/2 | 1.00 2/2 | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
+    | t8 (broken) | 0.75 1/2 | 0.38 0/2 | 0.00 0/2 | 1.00 1/1 | 1.00 1/1 |
+
+    ## Notes
+
+    - fair: 1 of 16 trials say nothing of the agent and are excluded (1 rate\_limit); counted as 0, its score is 0.625.
+    - Task t8 is broken: doing nothing passes 1 of 1 trials.
+    - \`lint\` is 1 in all 47 trials: it tells no agents apart.
+
+    Brackets are 95 % intervals (\[?\]: too little to tell); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed 1.
+    ");
+}
+
+#[test]
+fn the_same_records_give_the_same_bytes_in_every_format() {
+    let trials = example();
+    let all = || {
+        let report = Report::new(&trials, Basis::default());
+        let mut page = Vec::new();
+        html(&report, &trials, &mut page).unwrap();
+        let json = serde_json::to_string(&report).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        [
+            text(&report),
+            markdown(&report),
+            json,
+            junit(&trials),
+            csv(&trials),
+            page,
+        ]
+    };
+    assert_eq!(all(), all());
+}
+
+/// Case 9: nothing is dropped silently.
+#[test]
+fn excluded_trials_are_counted_and_shown_both_ways() {
+    let report = Report::new(&example(), Basis::default());
+    let fair = report.agents.iter().find(|it| it.name == "fair").unwrap();
+    assert_eq!((fair.trials, fair.judged), (16, 15));
+    assert_eq!(fair.excluded["rate_limit"], 1);
+    let (without, with) = (fair.score.unwrap(), fair.score_excluded_as_zero.unwrap());
+    assert!(without.mean > with.mean, "{without:?} {with:?}");
+    let poor = report.agents.iter().find(|it| it.name == "poor").unwrap();
+    assert_eq!(poor.score_excluded_as_zero, None);
+}
+
+/// Case 3: floor and ceiling calibrate, and a task that doing nothing passes is broken.
+#[test]
+fn floor_and_ceiling_are_no_contenders_and_name_what_is_broken() {
+    let report = Report::new(&example(), Basis::default());
+    let roles: Vec<(&str, Role)> = report
+        .agents
+        .iter()
+        .map(|it| (&*it.name, it.role))
+        .collect();
+    assert_eq!(
+        roles[3..],
+        [("null", Role::Floor), ("oracle", Role::Ceiling)]
+    );
+    let broken = report.tasks.iter().filter(|it| !it.broken.is_empty());
+    let broken: Vec<&str> = broken.map(|it| it.name.as_str()).collect();
+    assert_eq!(broken, ["t8"]);
+    let normalised = report.contenders().next().unwrap().normalised_score;
+    assert_eq!(normalised.unwrap().tasks, 7, "t8 has no scale");
+}
+
+/// Case 4: a check that never varies is pointed out.
+#[test]
+fn a_component_that_never_varies_is_pointed_out() {
+    let report = Report::new(&example(), Basis::default());
+    let note = "`lint` is 1 in all 47 trials: it tells no agents apart.";
+    assert!(
+        report.notes.iter().any(|it| it == note),
+        "{:?}",
+        report.notes
+    );
+    assert!(!report.notes.iter().any(|it| it.contains("`tests`")));
+}
+
+/// Case 10: n = 1 never gets a place, and neighbours that cannot be told apart are named.
+#[test]
+fn one_trial_has_no_place_and_no_interval() {
+    let report = Report::new(
+        &made_up(&[("a", "t", 1, Some(0.98), None)]),
+        Basis::default(),
+    );
+    let only = &report.agents[0];
+    assert_eq!(only.place, None);
+    assert_eq!(only.score.unwrap().interval, None);
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|it| it.starts_with("No place for a"))
+    );
+}
+
+#[test]
+fn junit_is_xml_with_errors_and_failures_apart() {
+    let text = junit(&example());
+    let mut reader = quick_xml::Reader::from_str(&text);
+    let (mut cases, mut failures, mut errors) = (0, 0, 0);
+    loop {
+        use quick_xml::events::Event;
+        match reader.read_event().unwrap() {
+            Event::Eof => break,
+            Event::Start(tag) | Event::Empty(tag) => {
+                for attribute in tag.attributes() {
+                    attribute.unwrap();
+                }
+                match tag.name().as_ref() {
+                    "testcase" => cases += 1,
+                    "failure" => failures += 1,
+                    "error" => errors += 1,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    let totals = Report::new(&example(), Basis::default()).totals;
+    assert_eq!((cases, failures, errors), (totals.trials, totals.failed, 1));
+}
+
+#[test]
+fn csv_has_a_line_for_each_trial_and_unknown_figures_are_empty() {
+    let text = csv(&example());
+    let lines: Vec<&str> = text.split("\r\n").collect();
+    assert_eq!(lines.len(), example().trials.len() + 2);
+    let lost = lines
+        .iter()
+        .find(|line| line.contains("rate_limit"))
+        .unwrap();
+    assert_eq!(
+        *lost,
+        "20261101-120000-0000000a,fair,t3,,2,error,rate_limit,,0.1,62000,20000,,record"
+    );
+}
+
+/// What an agent says may try anything: it is data in the page.
+#[test]
+fn hostile_names_and_messages_are_no_markup() {
+    let nasty = "</script><script>alert(1)</script>\"'";
+    let mut trials = made_up(&[(nasty, nasty, 1, Some(0.0), Some(1.0))]);
+    trials.trials[0].message = nasty.to_owned();
+    let mut page = Vec::new();
+    html(&Report::new(&trials, Basis::default()), &trials, &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(!page.contains("<script>alert"), "{page}");
+    // The data, one trial, and the page's own script.
+    assert_eq!(page.matches("</script>").count(), 3);
+    assert!(page.contains("default-src 'none'"));
+    assert!(!page.contains("http://") && !page.contains("https://"));
+}
+
+fn side(trials: &Trials) -> Chosen<'_> {
+    Chosen {
+        label: "run",
+        trials,
+        agent: None,
+    }
+}
+
+fn duel(baseline: &Trials, candidate: &Trials, basis: Basis) -> Versus {
+    let pairs = pair_up(side(baseline), side(candidate)).unwrap();
+    let (one, other) = pairs[0];
+    compare(one, other, basis)
+}
+
+/// An agent on so many tasks, with what `score` gives for task and trial.
+fn runs(tasks: usize, trials: u32, score: impl Fn(usize, u32) -> f64) -> Trials {
+    let names: Vec<String> = (0..tasks).map(|task| format!("t{task:02}")).collect();
+    let mut seen: Vec<Seen> = Vec::new();
+    for (place, task) in names.iter().enumerate() {
+        for number in 1..=trials {
+            let score = score(place, number);
+            seen.push(("a", task, number, Some(score), Some(0.1 + score)));
+        }
+    }
+    made_up(&seen)
+}
+
+/// A little up and down.
+fn wobble(task: usize, trial: u32) -> f64 {
+    0.02 * ((task + trial as usize) % 5) as f64
+}
+
+fn rule(text: &str) -> Rule {
+    text.parse().unwrap()
+}
+
+fn ruling(baseline: &Trials, candidate: &Trials, text: &str) -> Ruling {
+    let versus = duel(baseline, candidate, Basis::default());
+    gate(&[rule(text)], &[versus], Level::P95)[0].ruling
+}
+
+#[test]
+fn a_clear_loss_breaks_the_rule_and_a_small_one_does_not() {
+    let before = runs(12, 3, |task, trial| 0.6 + wobble(task * 7, trial));
+    let worse = runs(12, 3, |task, trial| 0.4 + wobble(task * 5, trial));
+    let alike = runs(12, 3, |task, trial| 0.6 + wobble(task * 3, trial));
+    assert_eq!(ruling(&before, &worse, "score<-0.05"), Ruling::Broken);
+    assert_eq!(ruling(&before, &worse, "score<-0.5"), Ruling::Holds);
+    assert_eq!(ruling(&before, &alike, "score<-0.05"), Ruling::Holds);
+    assert_eq!(ruling(&worse, &before, "cost>+20%"), Ruling::Broken);
+    assert_eq!(ruling(&worse, &before, "score<-0.05"), Ruling::Holds);
+    let versus = duel(&before, &worse, Basis::default());
+    assert_eq!(versus.changes[0].is_better(), Some(false));
+    assert_eq!(versus.changes[0].scope, Scope::TasksLikeThese);
+}
+
+#[test]
+fn too_few_trials_are_undecided_and_say_so() {
+    let before = runs(3, 1, |_, _| 1.0);
+    let after = runs(3, 1, |_, _| 0.5);
+    let versus = duel(&before, &after, Basis::default());
+    assert_eq!(versus.changes[0].told, Told::TooFew);
+    let ruled = gate(&[rule("score<-0.05")], &[versus], Level::P95);
+    assert_eq!(ruled[0].ruling, Ruling::Undecided);
+    assert!(
+        ruled[0].message.contains("too few trials to know"),
+        "{}",
+        ruled[0].message
+    );
+}
+
+#[test]
+fn few_tasks_that_were_tried_often_speak_of_themselves() {
+    let before = runs(2, 6, |_, trial| 0.8 + 0.01 * f64::from(trial));
+    let after = runs(2, 6, |_, trial| 0.3 + 0.01 * f64::from(trial));
+    let versus = duel(&before, &after, Basis::default());
+    assert_eq!(versus.changes[0].scope, Scope::ExactlyTheseTasks);
+    assert_eq!(versus.changes[0].is_better(), Some(false));
+    assert_eq!(ruling(&before, &after, "score<-0.05"), Ruling::Broken);
+}
+
+#[test]
+fn perfect_agents_hold_and_nothing_shared_is_nothing() {
+    let perfect = runs(8, 2, |_, _| 1.0);
+    assert_eq!(ruling(&perfect, &perfect, "score<-0.05"), Ruling::Holds);
+    let other = made_up(&[("a", "elsewhere", 1, Some(1.0), None)]);
+    assert_eq!(ruling(&perfect, &other, "score<-0.05"), Ruling::Nothing);
+    let costless = made_up(&[("a", "t00", 1, Some(1.0), None)]);
+    assert_eq!(ruling(&perfect, &costless, "cost>+20%"), Ruling::Nothing);
+}
+
+/// Of so many comparisons of an agent with itself, the share in which some rule is broken.
+fn false_alarms(tasks: usize, rules: &[Rule], score: fn(&mut Shuffle, f64) -> f64) -> f64 {
+    const DUELS: u32 = 300;
+    let mut draws = Shuffle::new(77);
+    let alarms = (0..DUELS).filter(|number| {
+        let hardness: Vec<f64> = (0..tasks).map(|_| even(&mut draws)).collect();
+        let mut side = || {
+            let values: Vec<Vec<f64>> = hardness
+                .iter()
+                .map(|hard| (0..3).map(|_| score(&mut draws, *hard)).collect())
+                .collect();
+            runs(tasks, 3, |task, trial| values[task][trial as usize - 1])
+        };
+        let (one, other) = (side(), side());
+        let basis = Basis {
+            seed: Seed(u64::from(*number)),
+            draws: 199,
+            ..Basis::default()
+        };
+        let applied = gate(rules, &[duel(&one, &other, basis)], Level::P95);
+        applied.iter().any(|it| it.ruling == Ruling::Broken)
+    });
+    alarms.count() as f64 / f64::from(DUELS)
+}
+
+fn even(draws: &mut Shuffle) -> f64 {
+    (draws.next() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[test]
+fn the_gate_raises_false_alarms_at_most_5_times_of_100() {
+    let rules = [rule("score<-0"), rule("cost>+0%")];
+    let passes = |draws: &mut Shuffle, hard: f64| f64::from(even(draws) > hard);
+    let credit = |draws: &mut Shuffle, hard: f64| 0.5 * hard + 0.5 * even(draws);
+    for (tasks, score) in [
+        (20, passes as fn(&mut Shuffle, f64) -> f64),
+        (20, credit),
+        (4, credit),
+    ] {
+        let share = false_alarms(tasks, &rules, score);
+        assert!(share <= 0.05, "{share} with {tasks} tasks");
+    }
+}
+
+#[test]
+fn a_baseline_comes_back_as_it_was_saved_and_a_broken_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = camino::Utf8Path::from_path(dir.path()).unwrap();
+    let baseline = Baseline::new("main", example());
+    let path = baseline.save(folder, Overwrite::Never).unwrap();
+    assert_eq!(Baseline::load(&path).unwrap(), baseline);
+    assert!(matches!(
+        baseline.save(folder, Overwrite::Never),
+        Err(BaselineError::Exists { .. })
+    ));
+    assert_eq!(Baseline::list(folder), std::slice::from_ref(&baseline));
+    let mut wrong = baseline;
+    wrong.trials.trials[0].agent = 99;
+    wrong.save(folder, Overwrite::Replace).unwrap();
+    assert!(matches!(
+        Baseline::load(&path),
+        Err(BaselineError::Unreadable { .. })
+    ));
+    assert!(matches!(
+        Baseline::path(folder, "../x"),
+        Err(BaselineError::Name { .. })
+    ));
+}
+
+#[test]
+fn a_comparison_reads_well() {
+    let before = runs(12, 3, |task, trial| 0.6 + wobble(task * 7, trial));
+    let worse = runs(12, 3, |task, trial| 0.4 + wobble(task * 5, trial));
+    let versus = duel(&before, &worse, Basis::default());
+    let rules = gate(
+        &[rule("score<-0.05"), rule("time>+10%")],
+        std::slice::from_ref(&versus),
+        Level::P95,
+    );
+    let compared = Compared {
+        basis: Basis::default(),
+        comparisons: vec![versus],
+        rules,
+    };
+    assert_snapshot!(compared.text(), @"
+    a (run) against a (run)
+
+            baseline  candidate  change                                 p       n
+    score   0.641     0.440      −0.201 [−0.208, −0.192]                <0.001  12 tasks, 36+36 trials  worse
+    passed  0.000     0.000      +0.000 [?]                             1.000   12 tasks, 36+36 trials  cannot be told apart
+    cost    $0.7406   $0.5400    −$0.2006 (−27 %) [−$0.2083, −$0.1922]  <0.001  12 tasks, 36+36 trials  better
+    time    62.0 s    62.0 s     +0.0 s (+0 %) [?]                      1.000   12 tasks, 36+36 trials  cannot be told apart
+    tokens  20k       20k        +0 (+0 %) [?]                          1.000   12 tasks, 36+36 trials  cannot be told apart
+    Tasks passed by most trials: 0 gained, 0 lost of 12 (McNemar p = 1.000).
+
+    BROKEN     score<-0.05  a (run): score changed by −0.201 [−0.208, −0.192] on 12 tasks (p = 0.001), beyond −0.050
+    holds      time>+10%  a (run): time changed by +0.0 s on 12 tasks (p = 1.000), within +6.2 s
+
+    Means over the tasks that both tried; brackets are 95 % intervals of the difference. Seed 1.
+    ");
+    assert!(
+        compared.markdown().contains("| score\\<-0.05 |")
+            || compared.markdown().contains("score&lt;-0.05")
+    );
+}
+
+#[test]
+fn a_result_of_youbencha_itself_is_reported() {
+    let json = br#"{"version":"1.0.0","test_case":{"name":"fix | it","description":"d","repo":"r","branch":"main"},
+        "execution":{"started_at":"2026-01-01T00:00:00Z","duration_ms":1500},
+        "agent":{"type":"copilot-cli","status":"success","exit_code":0},
+        "evaluators":[{"evaluator":"git-diff","status":"passed","metrics":{"files_changed":1,"changed_files":[]},"message":"ok","duration_ms":3}],
+        "summary":{"overall_status":"passed"}}"#;
+    assert_snapshot!(results_markdown(json).unwrap(), @r"
+    # fix \| it
+
+    d
+
+    |  |  |
+    |---|---|
+    | result | passed |
+    | agent | copilot-cli |
+    | outcome | success |
+    | exit code | 0 |
+    | repo | r |
+    | branch | main |
+    | commit | unknown |
+    | started | 2026-01-01T00:00:00Z |
+    | took | 1.5 s |
+
+    ## Evaluators
+
+    | evaluator | status | finding | metrics |
+    |---|---|---|---|
+    | git-diff | passed | ok | files\_changed 1 |
+    ");
+    assert!(results_text(json).unwrap().contains("copilot-cli"));
+    assert!(results_text(b"{}").is_err());
+}

@@ -1,0 +1,207 @@
+//! Is an agent's CLI installed, which version, which flags, is it logged in: asked once for
+//! each binary and kept by path, size and time of change.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use proctor_process::{
+    Status,
+    quick::{self, CommandOutput, QuickCommand},
+};
+use proctor_record::{
+    fs::dir,
+    platform,
+    record::cli::{AuthCheck, Cli, Installed, PROBE_LIMIT},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::host::Host;
+
+/// An entry of the cache; it holds while the binary is the same.
+#[derive(Serialize, Deserialize)]
+struct Cached {
+    stamp: Stamp,
+    installed: Installed,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    path: Utf8PathBuf,
+    bytes: u64,
+    modified_ns: u128,
+}
+
+/// What is known of `cli` on this host; `None` when it is not installed.
+pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
+    installed_at(cli, host.find_program(cli.program)?, host).await
+}
+
+/// What is known of the program at `path`, which is this CLI; `None` when it cannot be asked.
+pub async fn installed_at(cli: &Cli, path: Utf8PathBuf, host: &Host) -> Option<Installed> {
+    let stamp = stamp(&path);
+    if let Some(found) = stamp.as_ref().and_then(|stamp| cached(cli, host, stamp)) {
+        return Some(Installed { path, ..found });
+    }
+    let home = tempfile::tempdir_in(&host.temp).ok()?;
+    let home = Utf8Path::from_path(home.path())?;
+    let mut env = host.clean_env(home);
+    env.extend(shared_caches(cli, host));
+    let ask = async |args| ask(&path, args, (&env, home), cli.probe_limit).await;
+    // One after the other: the first start of some fills a cache that the second one uses.
+    let version = ask(cli.version_args).await;
+    let help = ask(cli.help_args).await;
+    let installed = Installed {
+        version: version.as_deref().and_then(version_in),
+        help: help.filter(|text| is_help(text)).unwrap_or_default(),
+        path,
+    };
+    if let (Some(stamp), Some(_)) = (stamp, &installed.version) {
+        remember(
+            cli,
+            host,
+            &Cached {
+                stamp,
+                installed: installed.clone(),
+            },
+        );
+    }
+    Some(installed)
+}
+
+/// The version of git, which makes every workspace; `None` when it is not installed.
+pub async fn git(host: &Host) -> Option<Installed> {
+    let path = host.find_program("git")?;
+    let env = host.helper_env(&[]);
+    let here = (&env, host.cwd.as_path());
+    let version = ask(&path, &["--version"], here, PROBE_LIMIT).await;
+    Some(Installed {
+        version: version.as_deref().and_then(version_in),
+        help: String::new(),
+        path,
+    })
+}
+
+/// Ask the CLI whether it is logged in, with the credentials that it would get.
+pub async fn auth_check(
+    cli: &Cli,
+    installed: &Installed,
+    env: &BTreeMap<String, String>,
+    cwd: &Utf8Path,
+) -> Option<AuthCheck> {
+    let command = cli.auth_args.first()?;
+    if !installed.has_command(command) {
+        return None;
+    }
+    let output = run(&installed.path, cli.auth_args, (env, cwd), cli.probe_limit).await?;
+    Some(AuthCheck {
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+    })
+}
+
+/// The variables that lead a CLI to what all trials share, for every host that keeps a cache.
+pub fn shared_caches(cli: &Cli, host: &Host) -> BTreeMap<String, String> {
+    let folder = host.cache.as_ref().map(|cache| cache.join(cli.program));
+    let folder = folder.filter(|folder| fs::create_dir_all(folder).is_ok());
+    let variables = cli.shared_caches.iter().copied();
+    folder.map_or_else(BTreeMap::new, |folder| {
+        variables
+            .map(|name| (name.to_owned(), folder.to_string()))
+            .collect()
+    })
+}
+
+/// The environment and the folder that a program is asked in.
+type Place<'a> = (&'a BTreeMap<String, String>, &'a Utf8Path);
+
+async fn ask(
+    program: &Utf8Path,
+    args: &[&str],
+    place: Place<'_>,
+    limit: Duration,
+) -> Option<String> {
+    let output = run(program, args, place, limit).await?;
+    (output.status == Status::Code(0)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+async fn run(
+    program: &Utf8Path,
+    args: &[&str],
+    (env, cwd): Place<'_>,
+    limit: Duration,
+) -> Option<CommandOutput> {
+    let command = QuickCommand::new(program)
+        .args(args.iter().copied())
+        .envs(env)
+        .cwd(cwd);
+    quick::output(command, limit).await.ok()
+}
+
+/// A program that does not know the option may print anything; its flags are then unknown.
+fn is_help(text: &str) -> bool {
+    text.contains("--help") || text.contains("Usage")
+}
+
+/// The first word that looks like a version: digits and dots.
+pub fn version_in(text: &str) -> Option<String> {
+    text.split_whitespace()
+        .map(|word| word.trim_start_matches('v').trim_end_matches('.'))
+        .find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()))
+        .map(str::to_owned)
+}
+
+fn stamp(path: &Utf8Path) -> Option<Stamp> {
+    let path = platform::canonical(path).ok()?;
+    let meta = path.metadata().ok()?;
+    let modified = meta
+        .modified()
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
+    Some(Stamp {
+        path,
+        bytes: meta.len(),
+        modified_ns: modified.as_nanos(),
+    })
+}
+
+fn cache_file(cli: &Cli, host: &Host) -> Option<Utf8PathBuf> {
+    Some(
+        host.cache
+            .as_ref()?
+            .join(format!("cli-{}.json", cli.program)),
+    )
+}
+
+fn cached(cli: &Cli, host: &Host, stamp: &Stamp) -> Option<Installed> {
+    let bytes = fs::read(cache_file(cli, host)?).ok()?;
+    let cached: Cached = serde_json::from_slice(&bytes).ok()?;
+    (cached.stamp == *stamp).then_some(cached.installed)
+}
+
+/// A cache that cannot be written costs time, nothing else.
+fn remember(cli: &Cli, host: &Host, cached: &Cached) {
+    if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(cached)) {
+        let folder = file.parent().map(fs::create_dir_all);
+        if matches!(folder, Some(Ok(()))) {
+            let _ = dir::write_atomically(file.as_std_path(), &json);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_what_the_cli_prints() {
+        for (text, expect) in [
+            ("2.1.197 (Claude Code)", Some("2.1.197")),
+            ("codex-cli v0.9.1\n", Some("0.9.1")),
+            ("GitHub Copilot CLI 1.0.102.\nRun", Some("1.0.102")),
+            ("no version here", None),
+        ] {
+            assert_eq!(version_in(text).as_deref(), expect);
+        }
+    }
+}

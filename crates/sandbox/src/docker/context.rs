@@ -1,0 +1,167 @@
+//! A build context: which files of a folder go to the engine, and what they amount to.
+
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use proctor_record::{
+    fs::glob::{Ignore, IgnoreSyntax},
+    platform,
+};
+use sha2::{Digest, Sha256};
+
+/// The files of a build context, in order of their names.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: PathBuf,
+    /// Relative to the root, with `/` between parts.
+    paths: Vec<String>,
+    /// A file with another text than on disk.
+    replaced: Option<(String, String)>,
+}
+
+impl Files {
+    /// Everything in `root` that its `.dockerignore` leaves, and `dockerfile` in any case.
+    pub(super) fn find(root: &Path, dockerfile: &str) -> io::Result<Self> {
+        let ignored = Ignore::read(&root.join(".dockerignore"), IgnoreSyntax::Docker)?;
+        let mut paths = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(root.join(&folder))? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let name = name.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+                let path = match folder.as_str() {
+                    "" => name.to_owned(),
+                    folder => format!("{folder}/{name}"),
+                };
+                // An exception may bring back something inside a folder that is left out.
+                let is_folder = entry.file_type()?.is_dir();
+                let is_left_out = path != dockerfile && ignored.has(&path);
+                if is_folder && (!is_left_out || ignored.has_exceptions()) {
+                    folders.push(path.clone());
+                }
+                if !is_left_out {
+                    paths.push(path);
+                }
+            }
+        }
+        paths.sort();
+        Ok(Self {
+            root: root.to_owned(),
+            paths,
+            replaced: None,
+        })
+    }
+
+    /// Puts a text in the place of what is in a file.
+    pub(super) fn replace(&mut self, path: String, text: String) {
+        self.replaced = Some((path, text));
+    }
+
+    /// The text that stands in the place of this file's.
+    fn other_text(&self, path: &str) -> Option<&str> {
+        let (replaced, text) = self.replaced.as_ref()?;
+        (replaced == path).then_some(text)
+    }
+
+    /// A digest of names, modes and contents; times do not matter.
+    pub(super) fn digest(&self, into: &mut Sha256) -> io::Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        for path in &self.paths {
+            let (full, data) = self.look(path)?;
+            into.update(path.as_bytes());
+            into.update(platform::mode(&data).to_le_bytes());
+            if data.is_symlink() {
+                let target = std::fs::read_link(&full)?;
+                into.update(target.as_os_str().as_encoded_bytes());
+            } else if let Some(text) = self.other_text(path) {
+                into.update(text.as_bytes());
+            } else if data.is_file() {
+                into.update(data.len().to_le_bytes());
+                let mut file = std::fs::File::open(&full)?;
+                loop {
+                    match file.read(&mut buffer)? {
+                        0 => break,
+                        count => into.update(&buffer[..count]),
+                    }
+                }
+            }
+            into.update([0]);
+        }
+        Ok(())
+    }
+
+    /// Appends them all to an archive, owned by root.
+    pub(super) fn pack<W: io::Write>(&self, archive: &mut tar::Builder<W>) -> io::Result<()> {
+        for path in &self.paths {
+            let (full, data) = self.look(path)?;
+            let mut header = tar::Header::new_gnu();
+            header.set_metadata(&data);
+            if !platform::HAS_MODES {
+                // As `docker` does it where nobody can tell what may be run.
+                header.set_mode(0o755);
+            }
+            header.set_uid(0);
+            header.set_gid(0);
+            if data.is_symlink() {
+                header.set_size(0);
+                archive.append_link(&mut header, path, std::fs::read_link(&full)?)?;
+            } else if data.is_dir() {
+                header.set_size(0);
+                archive.append_data(&mut header, path, io::empty())?;
+            } else if let Some(text) = self.other_text(path) {
+                header.set_size(text.len() as u64);
+                archive.append_data(&mut header, path, text.as_bytes())?;
+            } else if data.is_file() {
+                archive.append_data(&mut header, path, std::fs::File::open(&full)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self, path: &str) -> io::Result<(PathBuf, Metadata)> {
+        let full = self.root.join(path);
+        let data = std::fs::symlink_metadata(&full)?;
+        Ok((full, data))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_sees_contents_and_modes_but_not_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let digest = || {
+            let mut digest = Sha256::new();
+            let files = Files::find(folder.path(), "Dockerfile").unwrap();
+            files.digest(&mut digest).unwrap();
+            digest.finalize()
+        };
+        std::fs::write(&file, "1").unwrap();
+        let first = digest();
+        std::fs::write(&file, "1").unwrap();
+        assert_eq!(digest(), first);
+        std::fs::write(&file, "2").unwrap();
+        let second = digest();
+        assert_ne!(second, first);
+        platform::set_mode(&file, 0o555).unwrap();
+        assert_ne!(digest(), second);
+        platform::set_mode(&file, 0o755).unwrap();
+        assert_eq!(digest() == second, !platform::HAS_MODES);
+    }
+
+    #[test]
+    fn the_dockerfile_goes_along_even_if_it_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["Dockerfile", "a"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        std::fs::write(folder.path().join(".dockerignore"), "*\n").unwrap();
+        let files = Files::find(folder.path(), "Dockerfile").unwrap();
+        assert_eq!(files.paths, ["Dockerfile"]);
+    }
+}

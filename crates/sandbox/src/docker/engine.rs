@@ -1,0 +1,434 @@
+//! A Docker engine: how it is reached, what it can do, and what is left there of runs that are dead.
+
+use std::collections::{BTreeSet, HashMap};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum, SystemInfoCgroupVersionEnum};
+use bollard::query_parameters::{
+    ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
+};
+use bollard::{API_DEFAULT_VERSION, Docker};
+use proctor_process::Supervisor;
+use proctor_record::record::EngineRecord;
+use tokio::sync::Mutex;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::task::TaskTracker;
+
+use super::binary::Binary;
+use super::served::{Served, Server};
+use super::tunnel::Destination;
+use super::{Address, EngineError, look, podman, tunnel};
+
+/// The label that says to which run a container, network or volume belongs.
+pub const RUN_LABEL: &str = "proctor.run";
+
+const PODMAN: &str = "podman";
+
+/// An engine that does not answer for so long is dead.
+const PING: Duration = Duration::from_secs(10);
+/// The longest an engine may take to begin its answer, in seconds.
+pub(super) const ANSWER: u64 = 120;
+/// The same where it answers only when it has all that it is sent: images, contexts of builds, workspaces.
+const TRANSFER: Duration = Duration::from_hours(1);
+/// The longest it may take to its first answer of all.
+const FIRST_ANSWER: Duration = Duration::from_secs(30);
+
+/// How an engine is reached.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Where it listens.
+    pub address: Address,
+    /// The static binary that is the first process of containers: ours.
+    pub binary: PathBuf,
+    /// A folder for the small files that containers are given; short-lived ones are made in it.
+    pub scratch: PathBuf,
+    /// What owns the `ssh` of remote engines, and a podman that is started.
+    pub supervisor: Supervisor,
+    /// The environment of these.
+    pub env: Vec<(String, String)>,
+}
+
+/// A Docker engine. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    docker: Docker,
+    /// What is said to users.
+    address: Address,
+    /// Where the socket is, be it the end of a tunnel.
+    socket: Address,
+    binary: Binary,
+    scratch: PathBuf,
+    tasks: TaskTracker,
+    /// Volumes that are known to hold what they are to hold.
+    filled: Mutex<BTreeSet<String>>,
+    has_quotas: bool,
+    capacity: Capacity,
+    /// Whether something could not be removed.
+    has_lost: AtomicBool,
+    maker: Maker,
+    /// Whether it is a user's podman.
+    is_rootless: bool,
+    /// Whether containers have control groups of their own.
+    has_groups: bool,
+    _served: Option<Served>,
+}
+
+/// What an engine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Processors; at least one.
+    pub processors: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+/// Which engine it is, as records say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Maker {
+    /// `docker` or `podman`.
+    pub name: String,
+    /// Its version, in its own words.
+    pub version: String,
+}
+
+impl From<&Maker> for EngineRecord {
+    fn from(maker: &Maker) -> EngineRecord {
+        EngineRecord {
+            name: maker.name.clone(),
+            version: maker.version.clone(),
+        }
+    }
+}
+
+/// What a sweep removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Ids of containers.
+    pub containers: Vec<String>,
+    /// Names of networks.
+    pub networks: Vec<String>,
+    /// Names of volumes.
+    pub volumes: Vec<String>,
+}
+
+impl Maker {
+    /// Whether it is podman, which does some things in its own way.
+    pub(super) fn is_podman(&self) -> bool {
+        self.name == PODMAN
+    }
+}
+
+impl Engine {
+    /// Connects, agrees on a version, and learns what the engine can do.
+    pub async fn connect(options: &EngineOptions) -> Result<Self, EngineError> {
+        let tasks = TaskTracker::new();
+        let (socket, served) = reach(options).await?;
+        let docker = match &socket {
+            Address::Tcp(host) => {
+                Docker::connect_with_http(&format!("http://{host}"), ANSWER, API_DEFAULT_VERSION)
+            }
+            Address::Local(path) | Address::Ssh { socket: path, .. } | Address::Podman(path) => {
+                let path = path.display().to_string();
+                Docker::connect_with_local(&path, ANSWER, API_DEFAULT_VERSION)
+            }
+        };
+        let unreachable = |error| match EngineError::of("connect", error) {
+            EngineError::Gone { reason, .. } => EngineError::Unreachable {
+                address: options.address.to_string(),
+                reason,
+            },
+            other => other,
+        };
+        let docker = docker.map_err(unreachable)?;
+        let negotiated = tokio::time::timeout(FIRST_ANSWER, docker.negotiate_version());
+        let negotiated = negotiated.await.map_err(|_| EngineError::Unreachable {
+            address: options.address.to_string(),
+            reason: format!("it gave no answer within {} s", FIRST_ANSWER.as_secs()),
+        });
+        let docker = negotiated?.map_err(unreachable)?;
+        let info = docker.info().await.map_err(unreachable)?;
+        if info.os_type.as_deref() == Some("windows") {
+            return Err(EngineError::WindowsContainers {
+                address: options.address.to_string(),
+            });
+        }
+        let architecture = info.architecture.as_deref();
+        let binary = Binary::find(&options.binary, &options.env, architecture)?;
+        let maker = maker(docker.version().await.map_err(unreachable)?);
+        let is_rootless = maker.is_podman() && look::is_rootless(&docker, &socket).await?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                filled: Mutex::default(),
+                has_quotas: has_quotas(&info),
+                has_groups: has_groups(&info, is_rootless),
+                capacity: capacity(&info),
+                docker,
+                address: options.address.clone(),
+                socket,
+                binary,
+                scratch: options.scratch.clone(),
+                tasks,
+                has_lost: AtomicBool::new(false),
+                maker,
+                is_rootless,
+                _served: served,
+            }),
+        })
+    }
+
+    /// Whether it sees the files of this machine.
+    pub fn is_local(&self) -> bool {
+        self.shared.address.is_local()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.shared.address
+    }
+
+    /// Which engine it is.
+    pub fn maker(&self) -> &Maker {
+        &self.shared.maker
+    }
+
+    /// What it has to run containers with.
+    pub fn capacity(&self) -> Capacity {
+        self.shared.capacity
+    }
+
+    /// Whether it still answers.
+    pub async fn answers(&self) -> bool {
+        let asked = tokio::time::timeout(PING, self.docker().ping()).await;
+        matches!(asked, Ok(Ok(_)))
+    }
+
+    /// Waits for clean-up that is still under way. Without it, what was dropped last may stay until a sweep.
+    pub async fn close(&self) {
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+        self.shared.tasks.reopen();
+    }
+
+    /// Removes what runs left behind of which `is_alive` says that they are dead. A container is killed with all
+    /// its processes.
+    pub async fn sweep(&self, is_alive: impl Fn(&str) -> bool) -> Result<Swept, EngineError> {
+        let failed = |error| EngineError::of("sweep", error);
+        let ours = || {
+            Some(HashMap::from([(
+                "label".to_owned(),
+                vec![RUN_LABEL.to_owned()],
+            )]))
+        };
+        let is_dead = |labels: Option<HashMap<String, String>>| {
+            let run = labels.and_then(|mut labels| labels.remove(RUN_LABEL));
+            run.is_some_and(|run| !is_alive(&run))
+        };
+        let mut swept = Swept::default();
+        for container in self.containers_of_runs().await? {
+            if is_dead(container.labels) {
+                self.remove_container(&container.id).await?;
+                swept.containers.push(container.id);
+            }
+        }
+        let options = ListNetworksOptions { filters: ours() };
+        let networks = self.docker().list_networks(Some(options)).await;
+        for network in networks.map_err(failed)? {
+            if is_dead(network.labels)
+                && let Some(name) = network.name
+            {
+                missing_is_fine(self.docker().remove_network(&name).await)?;
+                swept.networks.push(name);
+            }
+        }
+        let options = ListVolumesOptions { filters: ours() };
+        let volumes = self.docker().list_volumes(Some(options)).await;
+        for volume in volumes.map_err(failed)?.volumes.unwrap_or_default() {
+            if is_dead(Some(volume.labels)) {
+                let removed = self
+                    .docker()
+                    .remove_volume(&volume.name, None::<RemoveVolumeOptions>);
+                missing_is_fine(removed.await)?;
+                swept.volumes.push(volume.name);
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Kills and removes a container with its unnamed volumes; one that is gone already is fine.
+    pub(super) async fn remove_container(&self, id: &str) -> Result<(), EngineError> {
+        let options = RemoveContainerOptions {
+            force: true,
+            v: true,
+            link: false,
+        };
+        let removed = match self.docker().remove_container(id, Some(options)).await {
+            // Somebody else is at it already.
+            Err(bollard::errors::Error::DockerResponseServerError {
+                status_code: 409, ..
+            }) => Ok(()),
+            removed => missing_is_fine(removed),
+        };
+        if removed.is_err() {
+            self.shared.has_lost.store(true, Ordering::Relaxed);
+        }
+        removed
+    }
+
+    /// Whether something could not be removed, as when the engine was away for a while. A sweep finds it.
+    pub fn has_lost(&self) -> bool {
+        self.shared.has_lost.load(Ordering::Relaxed)
+    }
+
+    /// The names of volumes that were filled, to be held while one is.
+    pub(super) fn filled(&self) -> &Mutex<BTreeSet<String>> {
+        &self.shared.filled
+    }
+
+    pub(super) fn docker(&self) -> &Docker {
+        &self.shared.docker
+    }
+
+    /// The same for what takes long to send.
+    pub(super) fn patient(&self) -> Docker {
+        self.docker().clone().with_timeout(TRANSFER)
+    }
+
+    /// Where connections of our own go to.
+    pub(super) fn socket(&self) -> &Address {
+        &self.shared.socket
+    }
+
+    pub(super) fn binary(&self) -> &Path {
+        &self.shared.binary.path
+    }
+
+    pub(super) fn scratch(&self) -> &Path {
+        &self.shared.scratch
+    }
+
+    /// Whose ids containers have. With the podman of a user they are others outside than inside, and nobody inside
+    /// could write to our folders but root, unless it is told to keep them.
+    pub(super) fn user_namespace(&self) -> Option<String> {
+        let keeps = self.is_local() && self.shared.is_rootless;
+        keeps.then(|| "keep-id".to_owned())
+    }
+
+    /// Whether containers have control groups of their own. Without, limits would be taken and not heeded, and what the
+    /// kernel counts is that of the whole machine.
+    pub(super) fn has_groups(&self) -> bool {
+        self.shared.has_groups
+    }
+
+    /// Whether the engine itself can bound what a container writes.
+    pub(super) fn has_quotas(&self) -> bool {
+        self.shared.has_quotas
+    }
+
+    /// Does something to its end even if the caller stops waiting for it.
+    pub(super) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        joined(self.begin(work).await)
+    }
+
+    /// Begins something that is done to its end even if nobody waits for it.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> JoinHandle<Result<T, EngineError>> {
+        self.shared.tasks.spawn(work)
+    }
+
+    /// Does something that nobody waits for now, but [`close`](Self::close) does.
+    pub(super) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.shared.tasks.spawn(work);
+        }
+    }
+}
+
+/// Where the engine's socket is, and what serves it if that is ours.
+async fn reach(options: &EngineOptions) -> Result<(Address, Option<Served>), EngineError> {
+    let server = Server {
+        supervisor: &options.supervisor,
+        env: &options.env,
+        address: options.address.to_string(),
+    };
+    let kept = match &options.address {
+        Address::Ssh {
+            target,
+            port,
+            socket,
+        } => {
+            let to = Destination {
+                target,
+                port: *port,
+                socket,
+            };
+            tunnel::open(&to, &server).await?
+        }
+        Address::Podman(program) => podman::serve(program, &server).await?,
+        direct => return Ok((direct.clone(), None)),
+    };
+    Ok((kept.address(), Some(kept)))
+}
+
+/// Podman says who it is in the first of its components.
+fn maker(version: bollard::models::SystemVersion) -> Maker {
+    let parts = version.components.unwrap_or_default();
+    let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
+    Maker {
+        name: if is_podman { PODMAN } else { "docker" }.to_owned(),
+        version: version.version.unwrap_or_default(),
+    }
+}
+
+/// What came of work that was begun.
+pub(super) fn joined<T>(done: Result<Result<T, EngineError>, JoinError>) -> Result<T, EngineError> {
+    done.unwrap_or_else(|error| Err(EngineError::gone("work", error.to_string())))
+}
+
+fn missing_is_fine(done: Result<(), bollard::errors::Error>) -> Result<(), EngineError> {
+    match done.map_err(|error| EngineError::of("remove", error)) {
+        Err(error) if error.is_missing() => Ok(()),
+        done => done,
+    }
+}
+
+fn capacity(info: &SystemInfo) -> Capacity {
+    let known = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
+    Capacity {
+        processors: known(info.ncpu).unwrap_or(1).max(1),
+        memory: known(info.mem_total).unwrap_or(u64::MAX),
+    }
+}
+
+/// Docker that runs as a user says that it drives no groups. Podman does not say it: its users have a say only over
+/// groups of the new kind.
+fn has_groups(info: &SystemInfo, is_rootless: bool) -> bool {
+    let is_new = info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_2);
+    info.cgroup_driver != Some(SystemInfoCgroupDriverEnum::NONE) && (!is_rootless || is_new)
+}
+
+/// Overlay file systems have quotas only on XFS that was mounted for it, of which the engine does not tell: a
+/// container that is refused then is tried again without.
+fn has_quotas(info: &SystemInfo) -> bool {
+    let status = info.driver_status.iter().flatten();
+    let mut backing =
+        status.filter(|pair| pair.first().is_some_and(|key| key == "Backing Filesystem"));
+    match info.driver.as_deref() {
+        Some("btrfs" | "zfs") => true,
+        Some("overlay2") => backing.any(|pair| pair.get(1).is_some_and(|value| value == "xfs")),
+        _ => false,
+    }
+}

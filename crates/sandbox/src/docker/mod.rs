@@ -1,0 +1,39 @@
+//! Docker: images, and containers that run one job at a time.
+//!
+//! Our own binary is the first process of every container (`docs/dev/design/docker.md` says why), so that nothing is
+//! ever executed into a running one: a job is a start, and the end of a job is the end of all its processes.
+
+mod address;
+mod archive;
+mod attach;
+mod binary;
+mod build;
+mod carry;
+mod container;
+mod context;
+mod desktop;
+mod disk;
+mod engine;
+mod error;
+mod image;
+mod look;
+mod network;
+mod podman;
+mod process;
+mod served;
+mod shared;
+mod spec;
+mod tunnel;
+mod without_modes;
+
+pub use address::Address;
+pub use build::BuildSpec;
+pub use carry::{CARRY, carry};
+pub use container::{Container, FileChange};
+pub use disk::DiskLimit;
+pub use engine::{Capacity, Engine, EngineOptions, Maker, RUN_LABEL, Swept};
+pub use error::{EngineError, SHIPPED};
+pub use image::{Image, with_tag};
+pub use network::InternalNetwork;
+pub use process::{ContainerProcess, Facts};
+pub use spec::{BINARY, ContainerSpec, Hardening, Mount, Network, Root, Tmpfs};

@@ -1,0 +1,384 @@
+//! The places where the trials of a run execute: one sandbox, or several Docker engines that share
+//! the trials by their free slots and memory. What an engine that dies was doing is done elsewhere.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use camino::Utf8Path;
+use futures_util::future;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Sandbox, SandboxSettings,
+    docker::{Address, Capacity, Engine, EngineError},
+    peer::Peer,
+};
+use crate::host::Host;
+
+/// How often engines are asked whether they live.
+const LOOK: Duration = Duration::from_secs(5);
+/// One that gives no answer so many times in a row, while another does, is dead: its machine went dark, or it hangs.
+const UNANSWERED: u32 = 3;
+/// How soon engines are asked when a trial has complained of one.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a trial waits to learn whether its engine is dead, when none answers.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// All places of a run.
+#[derive(Debug)]
+pub struct Pool {
+    members: Vec<Member>,
+    /// Engines that were not there from the start.
+    absent: Vec<LostEngine>,
+    /// Bytes of memory that one trial may take.
+    needs: Option<u64>,
+    /// How many trials each member has.
+    trials: Mutex<Vec<u64>>,
+    freed: Notify,
+    /// A trial broke: engines are asked soon.
+    suspected: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Member {
+    sandbox: Sandbox,
+    capacity: Capacity,
+    /// Cancelled when it is dead. There is always one that is not.
+    dead: CancellationToken,
+}
+
+/// An engine whose trials were done by others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostEngine {
+    /// Where it should listen.
+    pub address: String,
+    /// What was seen of it.
+    pub reason: String,
+}
+
+/// A trial's place, until it is dropped.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    pool: &'a Pool,
+    member: usize,
+}
+
+impl Pool {
+    /// Make all places ready that the settings name. Of several engines some may be away.
+    pub async fn open(
+        settings: &SandboxSettings,
+        host: &Host,
+        run_dir: &Utf8Path,
+    ) -> Result<Pool, EngineError> {
+        if settings.engines.is_empty() {
+            let only = Sandbox::open(settings, host, run_dir).await?;
+            return Ok(Pool::of(vec![only], Vec::new(), settings));
+        }
+        let hosts = &settings.engines;
+        let own = Address::find(host).ok();
+        let opened = hosts.iter().map(async |address| {
+            let host = host.with("DOCKER_HOST", address);
+            Sandbox::open(settings, &host, run_dir).await
+        });
+        let opened = future::join_all(opened).await;
+        let (mut sandboxes, mut absent, mut first) = (Vec::new(), Vec::new(), None);
+        for (address, opened) in hosts.iter().zip(opened) {
+            match opened {
+                Ok(mut sandbox) => {
+                    if let Sandbox::Docker(docker) = &mut sandbox {
+                        docker.own.clone_from(&own);
+                    }
+                    sandboxes.push(sandbox);
+                }
+                Err(
+                    ref error @ (EngineError::Unreachable { ref reason, .. }
+                    | EngineError::Gone { ref reason, .. }),
+                ) => {
+                    absent.push(LostEngine {
+                        address: address.clone(),
+                        reason: format!("it was not there ({reason})"),
+                    });
+                    first.get_or_insert(error.clone());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match first {
+            Some(error) if sandboxes.is_empty() => Err(error),
+            _ => Ok(Pool::of(sandboxes, absent, settings)),
+        }
+    }
+
+    fn of(sandboxes: Vec<Sandbox>, absent: Vec<LostEngine>, settings: &SandboxSettings) -> Pool {
+        let members = sandboxes.into_iter().map(|sandbox| Member {
+            capacity: sandbox.engine().map_or(
+                Capacity {
+                    processors: 1,
+                    memory: u64::MAX,
+                },
+                Engine::capacity,
+            ),
+            sandbox,
+            dead: CancellationToken::new(),
+        });
+        let mut members: Vec<Member> = members.collect();
+        let peers: Vec<Peer> = members.iter().filter_map(Member::peer).collect();
+        for member in &mut members {
+            if let Sandbox::Docker(docker) = &mut member.sandbox {
+                docker.peers.clone_from(&peers);
+            }
+        }
+        Pool {
+            trials: Mutex::new(vec![0; members.len()]),
+            absent,
+            needs: settings.limits.memory,
+            freed: Notify::new(),
+            suspected: Arc::default(),
+            members,
+        }
+    }
+
+    /// Wait for a place. With one sandbox there is always room: who runs it says how many trials
+    /// there are at a time.
+    pub async fn seat(&self) -> Seat<'_> {
+        loop {
+            // Before looking, so that what is freed in between is not missed.
+            let freed = self.freed.notified();
+            if let Some(member) = self.choose() {
+                return Seat { pool: self, member };
+            }
+            freed.await;
+        }
+    }
+
+    fn choose(&self) -> Option<usize> {
+        let mut trials = self.lock();
+        let offers = self.members.iter().zip(trials.iter());
+        let offers = offers.map(|(member, trials)| Offer {
+            capacity: member.capacity,
+            trials: *trials,
+            is_dead: member.dead.is_cancelled(),
+        });
+        let member = match choose(&offers.collect::<Vec<_>>(), self.needs) {
+            None if self.members.len() == 1 => 0,
+            other => other?,
+        };
+        trials[member] += 1;
+        Some(member)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.trials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watch the engines while `work` is done: one that is cut off tells nothing to those who wait for its answers.
+    pub async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
+        let over = CancellationToken::new();
+        let _until_then = over.clone().drop_guard();
+        let peers: Vec<Peer> = self.members.iter().filter_map(Member::peer).collect();
+        // A single engine may come back, and nobody else could do what it has.
+        if peers.len() > 1 {
+            let suspected = Arc::clone(&self.suspected);
+            tokio::task::spawn_blocking(move || watch(&peers, &suspected, &over));
+        }
+        work.await
+    }
+
+    /// The engines that were away, or died.
+    pub fn lost(&self) -> Vec<LostEngine> {
+        let died = self.members.iter().filter(|one| one.dead.is_cancelled());
+        let died = died.filter_map(|member| {
+            Some(LostEngine {
+                address: member.sandbox.engine()?.address().to_string(),
+                reason: "it died in mid-run".to_owned(),
+            })
+        });
+        self.absent.iter().cloned().chain(died).collect()
+    }
+
+    /// Wait until nothing of them is left.
+    pub async fn close(&self) {
+        future::join_all(self.members.iter().map(Member::close)).await;
+    }
+}
+
+impl Member {
+    fn peer(&self) -> Option<Peer> {
+        Some(Peer {
+            engine: self.sandbox.engine()?.clone(),
+            dead: self.dead.clone(),
+        })
+    }
+
+    async fn close(&self) {
+        // What a dead one has left is removed by the next run, unless it is back by now.
+        let is_dead = self.dead.is_cancelled();
+        match self.sandbox.engine() {
+            Some(engine) if is_dead && !engine.answers().await => {}
+            Some(_) if is_dead => self.sandbox.close().await,
+            _ => tokio::select! {
+                () = self.sandbox.close() => {}
+                () = self.dead.cancelled() => {}
+            },
+        }
+    }
+}
+
+/// Watch engines until it is over, on a thread of its own: trials may keep theirs busy for longer than an answer may take.
+fn watch(peers: &[Peer], suspected: &Notify, over: &CancellationToken) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async {
+        tokio::select! {
+            () = find_dead(peers, suspected) => {}
+            () = over.cancelled() => {}
+        }
+    });
+}
+
+/// The only one who declares an engine dead.
+async fn find_dead(peers: &[Peer], suspected: &Notify) {
+    let mut unanswered = vec![0; peers.len()];
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = suspected.notified() => tokio::time::sleep(ASK_AGAIN).await,
+        }
+        let answers = future::join_all(peers.iter().map(Peer::answers)).await;
+        for dead in dead(&mut unanswered, &answers) {
+            peers[dead].dead.cancel();
+        }
+    }
+}
+
+/// Who has left too many questions unanswered by now.
+fn dead(unanswered: &mut [u32], answers: &[bool]) -> Vec<usize> {
+    for (count, answers) in unanswered.iter_mut().zip(answers) {
+        *count = if *answers { 0 } else { *count + 1 };
+    }
+    // Where nobody answers it is rather us who are cut off.
+    let can_tell = answers.contains(&true);
+    let silent = unanswered.iter().enumerate();
+    let silent = silent.filter(|(_, count)| can_tell && **count >= UNANSWERED);
+    silent.map(|(index, _)| index).collect()
+}
+
+/// A member, to whoever has to choose one.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    capacity: Capacity,
+    trials: u64,
+    is_dead: bool,
+}
+
+/// The living member with the fewest trials for what it has, and memory for one more. An engine that does nothing has
+/// room for one: if that is too much for it, its record says so, and nobody waits for ever.
+fn choose(offers: &[Offer], needs: Option<u64>) -> Option<usize> {
+    let has_room = |offer: &Offer| {
+        let wanted = needs.map(|needs| needs.saturating_mul(offer.trials + 1));
+        let fits = wanted.is_none_or(|wanted| wanted <= offer.capacity.memory);
+        !offer.is_dead && (fits || offer.trials == 0)
+    };
+    let offers = offers.iter().enumerate();
+    let offers = offers.filter(|(_, offer)| has_room(offer));
+    // Trials per processor, compared without dividing.
+    let best = offers.min_by(|(_, one), (_, other)| {
+        let here = (one.trials + 1) * other.capacity.processors;
+        let there = (other.trials + 1) * one.capacity.processors;
+        here.cmp(&there)
+    });
+    best.map(|(member, _)| member)
+}
+
+impl Seat<'_> {
+    fn member(&self) -> &Member {
+        &self.pool.members[self.member]
+    }
+
+    /// Where the trial executes.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.member().sandbox
+    }
+
+    /// Whether what became of the trial is that its engine died, and another can do it.
+    pub async fn has_died(&self) -> bool {
+        let us = self.member().peer().filter(|_| self.pool.members.len() > 1);
+        let Some(us) = us else { return false };
+        let answered = async {
+            while !us.answers().await {
+                self.pool.suspected.notify_one();
+                tokio::time::sleep(ASK_AGAIN).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.died() => true,
+            () = answered => false,
+            // Nobody is declared dead when none answers.
+            () = tokio::time::sleep(PATIENCE) => false,
+        }
+    }
+
+    /// Until its engine is dead.
+    pub async fn died(&self) {
+        self.member().dead.cancelled().await;
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.pool.lock()[self.member] -= 1;
+        self.pool.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn who_is_silent_while_others_answer_is_dead_and_nobody_is_when_all_are_silent() {
+        let mut unanswered = [0; 2];
+        let mut asked = |answers: [bool; 2]| dead(&mut unanswered, &answers);
+        let (both, first, none) = ([true, true], [true, false], [false, false]);
+        for answers in [first, first, both, first, first, none, none] {
+            assert_eq!(asked(answers), Vec::<usize>::new(), "{answers:?}");
+        }
+        assert_eq!(asked(first), [1]);
+        assert_eq!(asked(both), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn trials_go_where_there_is_most_room() {
+        let offer = |processors, trials| Offer {
+            capacity: Capacity {
+                processors,
+                memory: 8 * GIB,
+            },
+            trials,
+            is_dead: false,
+        };
+        let choose =
+            |trials: [u64; 2], needs| choose(&[offer(4, trials[0]), offer(8, trials[1])], needs);
+        assert_eq!(choose([0, 0], None), Some(1));
+        assert_eq!(choose([0, 2], None), Some(0));
+        assert_eq!(choose([2, 3], None), Some(1));
+        assert_eq!(choose([0, 4], Some(2 * GIB)), Some(0), "memory");
+        assert_eq!(choose([4, 4], Some(2 * GIB)), None);
+        assert_eq!(choose([0, 0], Some(100 * GIB)), Some(1));
+        assert_eq!(choose([1, 1], Some(100 * GIB)), None);
+        let dead = Offer {
+            is_dead: true,
+            ..offer(8, 0)
+        };
+        assert_eq!(super::choose(&[offer(4, 9), dead], None), Some(0));
+    }
+}

@@ -1,0 +1,84 @@
+//! The settings of the sandboxes of a run.
+
+use std::collections::BTreeMap;
+
+use proctor_record::record::LimitsRecord;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The settings of the sandboxes of a run.
+#[derive(Clone, Debug, Default)]
+pub struct SandboxSettings {
+    pub kind: SandboxKind,
+    /// The image of trials whose agent and task name none.
+    pub image: Option<String>,
+    /// The addresses of the Docker engines; the engine of this machine if empty.
+    pub engines: Vec<String>,
+    /// Names of images that stand for others, such as those of a mirror.
+    pub images: BTreeMap<String, String>,
+    pub limits: ResourceLimits,
+    /// `None` leaves the network to the task.
+    pub network: Option<Network>,
+    /// Whether containers have no gateway by the suite's own choice.
+    pub refuses_gateway: bool,
+}
+
+/// The kind of sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxKind {
+    /// A folder and a process tree of its own on this machine.
+    #[default]
+    Local,
+    /// A container of its own.
+    Docker,
+}
+
+/// What a trial may take; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ResourceLimits {
+    /// Processors, in parts of one.
+    pub cpus: Option<f64>,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+    /// Bytes on disk.
+    pub disk: Option<u64>,
+}
+
+impl From<ResourceLimits> for LimitsRecord {
+    fn from(limits: ResourceLimits) -> LimitsRecord {
+        LimitsRecord {
+            cpus: limits.cpus,
+            memory_bytes: limits.memory,
+            pids: limits.pids,
+            disk_bytes: limits.disk,
+        }
+    }
+}
+
+/// What a trial may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// The gateway and nothing else.
+    Gateway,
+    /// The gateway and, through it, these hosts.
+    Allowlist(Vec<String>),
+    /// Everything.
+    Open,
+    /// Nothing.
+    None,
+}
+
+impl Network {
+    /// The word used in records.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Network::Gateway => "gateway",
+            Network::Allowlist(_) => "allowlist",
+            Network::Open => "open",
+            Network::None => "none",
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Runs a command that judges or prepares: within its time, its output on disk, nothing left.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::{
+    Capture, CaptureLimits, CapturePaths, Command, EndReason, Event, Exit, Limits, Output, Status,
+    Stdin,
+};
+use proctor_record::platform::{self, Shell};
+use tokio_util::sync::CancellationToken;
+
+use crate::{DockerRoom, Room, Running, host::Host};
+
+/// How much of the end of the output is handed back.
+const QUOTED_BYTES: usize = 400;
+
+/// What to run.
+pub struct ShellCommand<'a> {
+    /// Program and arguments.
+    pub argv: &'a [String],
+    /// The whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Where.
+    pub cwd: &'a Utf8Path,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// The folder that its output goes to.
+    pub logs: Utf8PathBuf,
+}
+
+/// How it ended.
+pub struct Ran {
+    /// How.
+    pub exit: Exit,
+    /// The last line that it printed; empty when it printed none.
+    pub last_line: String,
+    /// The shell that read it, where that is not the one that it is written for.
+    pub shell: Option<&'static str>,
+}
+
+impl Ran {
+    /// Its exit code, or why there is none.
+    pub fn code(&self, line: &str) -> Result<i32, String> {
+        match (self.exit.ended_by, self.exit.status) {
+            (None, Some(Status::Code(code))) => Ok(code),
+            (None, Some(Status::Signal(signal))) => {
+                Err(format!("`{line}` was killed by signal {signal}"))
+            }
+            (Some(EndReason::TimedOut), _) => Err(format!("`{line}` ran into its time limit")),
+            (Some(EndReason::Cancelled), _) => Err(format!("`{line}` was interrupted")),
+            (Some(EndReason::SupervisorLost), _) => {
+                Err(format!("the supervisor of `{line}` was killed"))
+            }
+            _ => Err(format!("`{line}` ended in an unknown way")),
+        }
+    }
+}
+
+/// A line for the shell as a program with arguments.
+pub fn line(text: &str) -> Vec<String> {
+    ["sh", "-c", text].map(str::to_owned).into()
+}
+
+impl ShellCommand<'_> {
+    /// Run it. What it does is data; only a machine that does not play along is an error.
+    pub async fn run(
+        self,
+        room: &Room,
+        host: &Host,
+        cancel: &CancellationToken,
+    ) -> Result<Ran, String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let shell = match room {
+            Room::Local => host.shell(),
+            Room::Docker(_) => Shell::Sh,
+        };
+        let script = shell.script(self.argv).map_err(|error| text(&error))?;
+        let argv = match &script {
+            None => self.argv.to_vec(),
+            Some(script) => vec![self.write_script(script)?],
+        };
+        let mut command = ShellCommand {
+            argv: &argv,
+            ..self
+        };
+        if matches!(room, Room::Local) {
+            platform::look_in_path_only(&mut command.env);
+        }
+        let (command, mut capture) = command.prepare()?;
+        let process = room.start(command, host).await;
+        let process = process.map_err(|error| text(&error))?;
+        let ran = follow(process, &mut capture, cancel).await?;
+        Ok(Ran {
+            shell: script.map(|_| "cmd.exe"),
+            ..ran
+        })
+    }
+
+    /// Leave a script for `cmd.exe` beside the output.
+    fn write_script(&self, script: &str) -> Result<String, String> {
+        let path = self.logs.join("command.cmd");
+        let written =
+            fs_err::create_dir_all(&self.logs).and_then(|()| fs_err::write(&path, script));
+        written.map_err(|error| error.to_string())?;
+        Ok(path.into_string())
+    }
+
+    /// Run it in a container as a user of the image.
+    pub async fn run_as(
+        self,
+        user: Option<&str>,
+        room: &DockerRoom,
+        cancel: &CancellationToken,
+    ) -> Result<Ran, String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let (command, mut capture) = self.prepare()?;
+        let process = room.start(command, user.map(str::to_owned)).await;
+        let process = process.map_err(|error| text(&error))?;
+        follow(process, &mut capture, cancel).await
+    }
+
+    /// What to run and where its output goes.
+    fn prepare(self) -> Result<(Command, Capture), String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        fs_err::create_dir_all(&self.logs).map_err(|error| text(&error))?;
+        let paths = CapturePaths {
+            stdout: self.logs.join("stdout").into(),
+            stderr: self.logs.join("stderr").into(),
+            transcript: self.logs.join("output.log").into(),
+        };
+        let capture =
+            Capture::create(paths, CaptureLimits::default()).map_err(|error| text(&error))?;
+        let command = Command {
+            program: self.argv[0].clone().into(),
+            args: self.argv[1..].iter().map(Into::into).collect(),
+            env: self
+                .env
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            cwd: self.cwd.into(),
+            stdin: Stdin::Null,
+            output: Output::Pipes,
+            limits: Limits {
+                wall: self.timeout,
+                ..Limits::default()
+            },
+        };
+        Ok((command, capture))
+    }
+}
+
+/// See a command through.
+async fn follow(
+    mut process: Running,
+    capture: &mut Capture,
+    cancel: &CancellationToken,
+) -> Result<Ran, String> {
+    let text = |error: &dyn std::error::Error| error.to_string();
+
+    let mut tail = Vec::new();
+    let mut is_cancelled = false;
+    let exit = loop {
+        tokio::select! {
+            event = process.next() => match event.map_err(|error| text(&error))? {
+                Event::Output { stream, bytes } => {
+                    capture.write(stream, bytes).map_err(|error| text(&error))?;
+                    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(QUOTED_BYTES)..]);
+                    tail.drain(..tail.len().saturating_sub(QUOTED_BYTES));
+                }
+                Event::Ended(report) => break report.exit,
+            },
+            () = cancel.cancelled(), if !is_cancelled => {
+                is_cancelled = true;
+                process.end(EndReason::Cancelled);
+            }
+        }
+    };
+    Ok(Ran {
+        exit,
+        last_line: last_line(&tail),
+        shell: None,
+    })
+}
+
+fn last_line(tail: &[u8]) -> String {
+    let said = String::from_utf8_lossy(tail);
+    let mut lines = said.lines().rev().map(str::trim);
+    lines
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+        .to_owned()
+}
