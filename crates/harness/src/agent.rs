@@ -348,5 +348,14 @@ pub struct LaunchError {
     /// What to do.
     pub hint: Option<String>,
     /// A code for the log.
-    pub code: &'static str,
+    pub code: String,
+}
+
+impl LaunchError {
+    /// The same error with what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> LaunchError {
+        self.hint = Some(hint.into());
+        self
+    }
 }

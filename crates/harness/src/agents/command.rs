@@ -318,7 +318,7 @@ impl Program {
                     MAX_ARGUMENT - 1
                 ),
                 hint: Some("use `prompt_by: stdin` or `prompt_by: file`".to_owned()),
-                code: "COMMAND_INVALID_CONFIG",
+                code: "COMMAND_INVALID_CONFIG".to_owned(),
             }),
         }
     }

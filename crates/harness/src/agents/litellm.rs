@@ -1,9 +1,10 @@
 //! What agents built on `LiteLLM` share: how models are named and where they are reached.
 
-use std::collections::BTreeMap;
-
-use super::options;
-use crate::agent::{Endpoint, LaunchError};
+use super::{
+    cli::{CliContestant, Login, with_maker},
+    tokens::{Tokens, number},
+};
+use crate::agent::{Authentication, Endpoint, Launch, LaunchContext, LaunchError};
 
 /// Keys and addresses that come in from the host.
 pub(super) const CREDENTIAL_ENV: &[&str] = &[
@@ -17,37 +18,42 @@ pub(super) const CREDENTIAL_ENV: &[&str] = &[
     "DEEPSEEK_API_KEY",
 ];
 
-/// Those of them that are keys.
-pub(super) const KEYS: &[&str] = &[
-    "OPENAI_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "GEMINI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "DEEPSEEK_API_KEY",
-];
+/// Any of these keys is enough, and there may be others.
+pub(super) const LOGIN: Login = Login {
+    keys: &[
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "DEEPSEEK_API_KEY",
+    ],
+    otherwise: Authentication::Unknown,
+};
+
+pub(super) const LOGIN_HINT: &str = "set the key of the model's maker, such as ANTHROPIC_API_KEY";
 
 /// The model with its maker. A name that begins like no maker's may be an alias of the CLI.
 pub(super) fn model(name: &str) -> String {
-    options::qualified(name, "gemini").unwrap_or_else(|| name.to_owned())
+    with_maker(name, "gemini").unwrap_or_else(|| name.to_owned())
 }
 
-/// The variables that lead every maker's models to the endpoint.
-pub(super) fn endpoint_env(
-    model: Option<&str>,
-    endpoint: &Endpoint,
-    code: &'static str,
-) -> Result<BTreeMap<String, String>, LaunchError> {
-    let maker = model.and_then(|model| model.split_once('/'));
-    if let Some((maker, _)) = maker
+/// Add the variables that lead every maker's models to the gateway.
+pub(super) fn lead_to_gateway(
+    agent: &CliContestant,
+    context: &LaunchContext<'_>,
+    launch: &mut Launch,
+) -> Result<(), LaunchError> {
+    let Some(Endpoint { base_url, key }) = context.endpoint else {
+        return Ok(());
+    };
+    let model = agent.model.as_deref();
+    if let Some((maker, _)) = model.and_then(|model| model.split_once('/'))
         && !matches!(maker, "openai" | "anthropic" | "gemini")
     {
-        return Err(LaunchError {
-            message: format!("the gateway has no models of `{maker}`"),
-            hint: Some("name a model of openai, anthropic or gemini".to_owned()),
-            code,
-        });
+        let message = format!("the gateway has no models of `{maker}`");
+        let error = agent.names.invalid(message);
+        return Err(error.with_hint("name a model of openai, anthropic or gemini"));
     }
-    let Endpoint { base_url, key } = endpoint;
     let env = [
         ("OPENAI_API_BASE", format!("{base_url}/v1")),
         ("OPENAI_API_KEY", key.clone()),
@@ -58,12 +64,12 @@ pub(super) fn endpoint_env(
         ("GEMINI_API_KEY", key.clone()),
     ];
     let named = env.map(|(name, value)| (name.to_owned(), value));
-    Ok(BTreeMap::from(named))
+    launch.env.extend(named);
+    Ok(())
 }
 
 /// The figures of one answer. Its input includes what was read from and written to the cache.
-pub(super) fn tokens(usage: &serde_json::Value) -> super::tokens::Tokens {
-    use super::tokens::{Tokens, number};
+pub(super) fn tokens(usage: &serde_json::Value) -> Tokens {
     let tokens = Tokens {
         input: number(usage, "/prompt_tokens"),
         output: number(usage, "/completion_tokens"),

@@ -1,269 +1,127 @@
 //! mini-swe-agent: what it did is in the trajectory that it saves, tool calls and usage of each
-//! answer included; its standard output is the same for human eyes. The prompt goes into a
-//! config file, because as an argument it may have 128 KiB only.
+//! answer included; its standard output is the same for human eyes.
 
-use std::{collections::BTreeMap, time::Duration};
-
-use camino::Utf8Path;
-use proctor_document::Fault;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
+    cli::{Arg, CliAdapter, CliAgent, CliContestant, ModelName, Prompt, Start, cli},
     fault::ApiFault,
     litellm,
-    options::{self, CommandLine, Common},
+    reader::{CliSession, Reader},
+    setting::{Kind, Setting},
     tokens::{self, Tokens},
     transcript::{self, Failed, Transcript, text},
-    verdict::{End, Names},
+    verdict::End,
 };
 use crate::{
-    agent::{
-        Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
-        PromptSource, Terminal,
-    },
+    agent::{Agent, Launch, LaunchContext, LaunchError},
     outcome::Ending,
-    record::cli::{AuthCheck, Cli, Registry},
-    session::{Conclusion, Role, Session, SessionEvent, SessionHost, Source},
+    record::cli::{Cli, Registry},
+    session::{Role, SessionEvent, SessionHost},
     usage::{Usage, UsageSource},
 };
 
-/// The adapter.
-pub struct MiniSwe;
-
-static NAMES: Names = Names {
-    title: "mini-swe-agent",
-    code: "MINI",
-    login: "Set the key of the model's maker, such as ANTHROPIC_API_KEY",
-};
-const INVALID: &str = "MINI_INVALID_CONFIG";
 /// The largest trajectory that is read from a recorded output.
 const MAX_TRAJECTORY: usize = 64 << 20;
-
-static CLI: Cli = Cli {
-    program: "mini",
-    package: Registry::PyPi {
-        name: "mini-swe-agent",
-        with: &["mcp"],
-    },
-    // It has no option for the version; its banner tells it.
-    version_args: &["--help"],
-    help_args: &["--help"],
-    auth_args: &[],
-    install_hint: "install it with: pip install mini-swe-agent mcp",
-    login_hint: "set the key of the model's maker, such as ANTHROPIC_API_KEY",
-    credential_env: litellm::CREDENTIAL_ENV,
-    credential_files: &[],
-    shared_caches: &[],
-    probe_limit: Duration::from_mins(1),
-    not_found_code: "MINI_CLI_NOT_FOUND",
-    auth_code: "MINI_AUTH_FAILED",
-    timeout_code: "MINI_TIMEOUT",
-    truncated_code: "MINI_OUTPUT_TRUNCATED",
+const PACKAGE: Registry = Registry::PyPi {
+    name: "mini-swe-agent",
+    with: &["mcp"],
 };
+const CONFIG: &str = "{scratch}/mini.yaml";
+const TRAJECTORY: &str = "{scratch}/trajectory.json";
 
-/// `agent.config`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "MiniSweAgent")]
-struct Settings {
-    /// What is asked: this or `prompt_file`.
-    #[schemars(length(min = 1, max = 1_000_000))]
-    prompt: Option<String>,
-    /// A file with what is asked, beside the test case or in the repo.
-    #[schemars(length(max = 500))]
-    prompt_file: Option<String>,
-    /// The model as `maker/name`; the maker of `claude-…`, `gpt-…` and `gemini-…` is known.
-    model: Option<String>,
-    /// The most calls to the model.
-    #[schemars(range(min = 1))]
-    max_turns: Option<u32>,
-    /// The most dollars, by its own price table; its default is 3.
-    #[schemars(range(min = 0.0))]
-    cost_limit: Option<f64>,
-    /// Sampling temperature.
-    #[schemars(range(min = 0.0, max = 2.0))]
-    temperature: Option<f64>,
-    /// The longest answer, in tokens.
-    #[schemars(range(min = 1))]
-    max_tokens: Option<u32>,
-    /// More arguments for the CLI.
-    args: Vec<String>,
-    /// More environment for the CLI.
-    env: BTreeMap<String, String>,
-}
-
-const TAKEN: &[&str] = &["max_turns", "temperature", "max_tokens"];
-const INSTEAD: &[(&str, &str)] = &[
-    (
-        "system_prompt",
-        "use `args: [-c, agent.system_template=...]`",
-    ),
-    ("append_system_prompt", "put it in the prompt"),
-    ("allowed_tools", "leave it out: its only tool is the shell"),
-];
-
-impl Adapter for MiniSwe {
-    fn name(&self) -> &'static str {
-        "mini-swe-agent"
-    }
-
-    fn summary(&self) -> &'static str {
-        "mini-swe-agent: a model and a shell"
-    }
-
-    fn cli(&self) -> Option<&'static Cli> {
-        Some(&CLI)
-    }
-
-    fn provider(&self) -> &'static str {
-        "various"
-    }
-
-    fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        generator.subschema_for::<Settings>()
-    }
-
-    fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let settings: Settings = options::read(section, "mini-swe-agent", INSTEAD, TAKEN)?;
-        let mut common = options::common(
-            section,
-            settings.prompt.as_deref(),
-            settings.prompt_file.as_deref(),
-            settings.model.as_deref(),
-        )?;
-        let Some(model) = &common.model else {
-            let fault = Fault::new(section.node.span, "mini-swe-agent needs a `model`");
-            return Err(vec![
-                fault.with_hint("name one, such as `anthropic/claude-sonnet-4-5`"),
-            ]);
-        };
-        common.model = Some(litellm::model(model));
-        let faults = out_of_range(&settings, section);
-        if !faults.is_empty() {
-            return Err(faults);
-        }
-        Ok(Box::new(Contender { common, settings }))
-    }
-
-    fn authentication(
-        &self,
-        env: &BTreeMap<String, String>,
-        _check: Option<&AuthCheck>,
-    ) -> Authentication {
-        options::authentication(env, litellm::KEYS, Authentication::Unknown)
-    }
-
-    fn recorded_session(&self) -> Option<Box<dyn Session>> {
-        Some(Box::new(MiniSession::new(Form::Trajectory)))
-    }
-}
-
-fn out_of_range(settings: &Settings, section: &AgentSection<'_>) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    let mut check = |key: &str, is_good: bool, range: &str| {
-        if !is_good {
-            let message = format!("`{key}` is {range}");
-            faults.push(section.config.fault(key, message));
-        }
-    };
-    let temperature = settings.temperature;
-    check(
-        "temperature",
-        temperature.is_none_or(|value| (0.0..=2.0).contains(&value)),
-        "a number from 0 to 2",
-    );
-    check("max_turns", settings.max_turns != Some(0), "at least 1");
-    check("max_tokens", settings.max_tokens != Some(0), "at least 1");
-    check(
-        "cost_limit",
-        settings.cost_limit.is_none_or(|value| value >= 0.0),
-        "at least 0",
-    );
-    faults
-}
-
-struct Contender {
-    common: Common,
-    settings: Settings,
-}
-
-impl Agent for Contender {
-    fn prompt(&self) -> Option<&PromptSource> {
-        Some(&self.common.prompt)
-    }
-
-    fn model(&self) -> Option<&str> {
-        self.common.model.as_deref()
-    }
-
-    fn parameters(&self) -> BTreeMap<String, Value> {
-        let temperature = self.settings.temperature.map(|value| json!(value));
-        let max_tokens = self.settings.max_tokens.map(|value| json!(value));
-        [("temperature", temperature), ("max_tokens", max_tokens)]
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect()
-    }
-
-    fn env(&self) -> &BTreeMap<String, String> {
-        &self.settings.env
-    }
-
-    fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
-        let config = context.scratch.join("mini.yaml");
-        let trajectory = context.scratch.join("trajectory.json");
-        let mut line = CommandLine::new(context, &["--yolo", "--exit-immediately"], INVALID)?;
-        line.push(&["-o", trajectory.as_str()]);
-        // Its own defaults first, then ours: naming any config leaves the defaults out.
-        line.push(&["-c", "mini.yaml", "-c", config.as_str()]);
-        line.argv.extend(self.settings.args.iter().cloned());
-        let mut env = context.env.clone();
-        for (name, value) in [
+pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
+    name: "mini-swe-agent",
+    title: "mini-swe-agent",
+    code: "MINI",
+    summary: "mini-swe-agent: a model and a shell",
+    provider: "various",
+    cli: Cli {
+        // It has no option for the version; its banner says it.
+        version_args: &["--help"],
+        login_hint: litellm::LOGIN_HINT,
+        credential_env: litellm::CREDENTIAL_ENV,
+        ..cli!(
+            "MINI",
+            "mini",
+            PACKAGE,
+            "install it with: pip install mini-swe-agent mcp"
+        )
+    },
+    login: litellm::LOGIN,
+    settings: &[
+        Setting::new(
+            "model",
+            Kind::Text,
+            "The model as `maker/name`; the maker of `claude-…`, `gpt-…` and `gemini-…` is known.",
+        )
+        .required("anthropic/claude-sonnet-4-5"),
+        Setting::new("max_turns", Kind::Count, "The most calls to the model."),
+        Setting::new(
+            "cost_limit",
+            Kind::Number(None),
+            "The most dollars, by its own price table; its default is 3.",
+        ),
+        Setting::new(
+            "temperature",
+            Kind::Number(Some(2.0)),
+            "Sampling temperature.",
+        )
+        .parameter(),
+        Setting::new("max_tokens", Kind::Count, "The longest answer, in tokens.").parameter(),
+    ],
+    instead: &[
+        (
+            "system_prompt",
+            "use `args: [-c, agent.system_template=...]`",
+        ),
+        ("append_system_prompt", "put it in the prompt"),
+        ("allowed_tools", "leave it out: its only tool is the shell"),
+    ],
+    model: ModelName::LiteLlm,
+    start: Start {
+        args: &[
+            Arg::Always(&["--yolo", "--exit-immediately", "-o", TRAJECTORY]),
+            // Its own defaults first, then ours: naming any config leaves the defaults out.
+            Arg::Always(&["-c", "mini.yaml", "-c", CONFIG]),
+        ],
+        last_args: &[],
+        env: &[
             ("MSWEA_CONFIGURED", "true"),
             ("MSWEA_SILENT_STARTUP", "1"),
             ("MSWEA_COST_TRACKING", "ignore_errors"),
             ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
-        ] {
-            env.insert(name.to_owned(), value.to_owned());
-        }
-        if let Some(endpoint) = context.endpoint {
-            env.extend(litellm::endpoint_env(self.model(), endpoint, INVALID)?);
-        }
-        env.extend(self.settings.env.clone());
-        Ok(Launch {
-            argv: line.argv,
-            env,
-            // JSON is YAML, and quoting is no question in it.
-            files: vec![(config, self.config(context.prompt).to_string().into_bytes())],
-            collect: vec![trajectory],
-            input: Input::Closed,
-            terminal: Terminal::Pipes,
-            message_deadline: None,
-            session: Box::new(MiniSession::new(Form::Screen)),
-        })
-    }
-}
+        ],
+        collect: &[TRAJECTORY],
+        prompt: Prompt::Setup,
+        setup,
+    },
+    session: CliSession::<MiniReader>::start,
+});
 
-impl Contender {
-    fn config(&self, prompt: &str) -> Value {
-        let mut config = json!({
-            "run": { "task": prompt },
-            "model": { "model_name": self.common.model },
-        });
-        let settings = &self.settings;
-        if let Some(turns) = settings.max_turns {
-            config["agent"]["step_limit"] = json!(turns);
+/// The gateway, and a config file with the prompt and the settings.
+fn setup(
+    agent: &CliContestant,
+    context: &LaunchContext<'_>,
+    launch: &mut Launch,
+) -> Result<(), LaunchError> {
+    litellm::lead_to_gateway(agent, context, launch)?;
+    let mut config = json!({
+        "run": { "task": context.prompt },
+        "model": { "model_name": agent.model },
+    });
+    for (key, name) in [("max_turns", "step_limit"), ("cost_limit", "cost_limit")] {
+        if let Some(limit) = agent.values.get(key) {
+            config["agent"][name] = limit.clone();
         }
-        if let Some(limit) = settings.cost_limit {
-            config["agent"]["cost_limit"] = json!(limit);
-        }
-        for (name, value) in self.parameters() {
-            config["model"]["model_kwargs"][name] = value;
-        }
-        config
     }
+    for (name, value) in agent.parameters() {
+        config["model"]["model_kwargs"][name] = value;
+    }
+    // JSON is YAML, and needs no care with quotes.
+    let file = context.scratch.join("mini.yaml");
+    launch.files.push((file, config.to_string().into_bytes()));
+    Ok(())
 }
 
 /// What the lines of standard output are.
@@ -276,8 +134,10 @@ enum Form {
 }
 
 /// Reads the trajectory.
-struct MiniSession {
-    form: Form,
+#[derive(Default)]
+struct MiniReader {
+    /// Decided by the first line.
+    form: Option<Form>,
     transcript: Transcript,
     recorded: Vec<u8>,
     tokens: Tokens,
@@ -285,59 +145,47 @@ struct MiniSession {
     usage: Option<Usage>,
 }
 
-impl MiniSession {
-    fn new(form: Form) -> MiniSession {
-        MiniSession {
-            form,
-            transcript: Transcript::new(&NAMES),
-            recorded: Vec::new(),
-            tokens: Tokens::default(),
-            answers: 0,
-            usage: None,
-        }
+impl Reader for MiniReader {
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
     }
-}
 
-impl Session for MiniSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        match (source, self.form) {
-            (Source::Stderr, _) => self.transcript.stderr(line, host),
-            (_, Form::Screen) => {
-                // All that is said stands in the trajectory, too: this is for who watches.
-                let line = String::from_utf8_lossy(line);
-                if line.starts_with("mini-swe-agent (step") {
-                    host.event(SessionEvent::Note(line.trim_end_matches(':')));
-                }
+    fn line(&mut self, line: &[u8], host: &mut dyn SessionHost) {
+        let form = *self.form.get_or_insert(match line.first() {
+            Some(b'{') => Form::Trajectory,
+            _ => Form::Screen,
+        });
+        if form == Form::Screen {
+            // All that is said stands in the trajectory, too: this is for the live view.
+            let line = String::from_utf8_lossy(line);
+            if line.starts_with("mini-swe-agent (step") {
+                host.event(SessionEvent::Note(line.trim_end_matches(':')));
             }
-            (_, Form::Trajectory) if self.recorded.len() + line.len() < MAX_TRAJECTORY => {
-                self.recorded.extend_from_slice(line);
-                self.recorded.push(b'\n');
-            }
-            (_, Form::Trajectory) => self.transcript.counts.oversized_lines += 1,
+        } else if self.recorded.len() + line.len() < MAX_TRAJECTORY {
+            self.recorded.extend_from_slice(line);
+            self.recorded.push(b'\n');
+        } else {
+            self.transcript.counts.oversized_lines += 1;
         }
     }
 
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
-        self.transcript.counts.oversized_lines += 1;
-    }
-
-    fn on_file(&mut self, _path: &Utf8Path, bytes: &[u8], host: &mut dyn SessionHost) {
+    fn file(&mut self, bytes: &[u8], host: &mut dyn SessionHost) {
         match serde_json::from_slice::<Value>(bytes) {
             Ok(trajectory) => self.trajectory(&trajectory, host),
             Err(_) => self.transcript.counts.malformed_lines += 1,
         }
     }
 
-    fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
+    fn finish(&mut self, _ending: &Ending, host: &mut dyn SessionHost) -> Option<Usage> {
         if !self.recorded.is_empty() {
             let recorded = std::mem::take(&mut self.recorded);
-            self.on_file(Utf8Path::new(""), &recorded, host);
+            self.file(&recorded, host);
         }
-        self.transcript.conclude(self.usage, ending)
+        self.usage.take()
     }
 }
 
-impl MiniSession {
+impl MiniReader {
     fn trajectory(&mut self, trajectory: &Value, host: &mut dyn SessionHost) {
         let own = |pointer: &str| text(trajectory, pointer).map(str::to_owned);
         self.transcript.version = own("/info/mini_version");
@@ -391,11 +239,7 @@ impl MiniSession {
         if let Some(usage) = message.pointer("/extra/response/usage") {
             self.answers += 1;
             self.tokens = self.tokens.plus(litellm::tokens(usage));
-            let (input_tokens, output_tokens) = self.tokens.so_far();
-            host.event(SessionEvent::Progress {
-                input_tokens,
-                output_tokens,
-            });
+            self.tokens.report(host);
         }
     }
 }
@@ -417,15 +261,11 @@ fn tool_result(message: &Value, content: &str, host: &mut dyn SessionHost) {
 
 /// What its exit status stands for. It exits with 0 at its own limits, too.
 fn end(status: &str, said: &str) -> End {
-    let gave_up = |code, why: &str| End::GaveUp {
-        code,
-        why: why.to_owned(),
-    };
     match status {
         "Submitted" => End::Done,
-        "LimitsExceeded" => gave_up("LIMIT", "reached its limit of steps or cost"),
-        "TimeExceeded" => gave_up("LIMIT", "reached its limit of time"),
-        "RepeatedFormatError" => gave_up(
+        "LimitsExceeded" => End::gave_up("LIMIT", "reached its limit of steps or cost"),
+        "TimeExceeded" => End::gave_up("LIMIT", "reached its limit of time"),
+        "RepeatedFormatError" => End::gave_up(
             "NO_TOOL_CALL",
             "got no tool call from the model, again and again",
         ),

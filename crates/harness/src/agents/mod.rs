@@ -2,8 +2,10 @@
 
 mod aider;
 pub mod claude_code;
+mod cli;
 mod codex;
 mod command;
+mod command_line;
 mod copilot;
 mod fault;
 mod gemini_cli;
@@ -11,14 +13,15 @@ mod litellm;
 mod mini_swe;
 mod null;
 mod opencode;
-mod options;
 mod oracle;
 mod plain;
 mod qwen_code;
+mod reader;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod replay;
+mod setting;
 mod switch;
 mod thunderdome;
 mod tokens;
@@ -31,13 +34,13 @@ use crate::agent::Adapter;
 /// Every adapter there is, in the order in which `backend: auto` tries those with a CLI.
 pub static ADAPTERS: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
-    &aider::Aider,
-    &codex::Codex,
-    &copilot::Copilot,
-    &gemini_cli::GeminiCli,
-    &mini_swe::MiniSwe,
-    &opencode::OpenCode,
-    &qwen_code::QwenCode,
+    &aider::AIDER,
+    &codex::CODEX,
+    &copilot::COPILOT,
+    &gemini_cli::GEMINI,
+    &mini_swe::MINI,
+    &opencode::OPENCODE,
+    &qwen_code::QWEN,
     &command::Command,
     &thunderdome::AdapterScript,
     &oracle::Oracle,

@@ -1,337 +1,198 @@
 //! OpenCode: `opencode run` with JSON events. It has no event for the end: the last step says
-//! whether it was done, and the steps' figures are summed. The prompt comes on standard input,
-//! because an argument reaches the model in quotes.
+//! whether it was done, and the steps' figures are summed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use proctor_document::Fault;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
+    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
     fault::ApiFault,
-    options::{self, CommandLine, Common},
+    reader::{CliSession, Reader},
+    setting::{Kind, Setting},
     tokens::{self, Tokens},
     transcript::{self, Failed, Transcript, text},
-    verdict::{End, Names},
+    verdict::End,
 };
 use crate::{
-    agent::{
-        Adapter, Agent, AgentSection, Authentication, Endpoint, Input, Launch, LaunchContext,
-        LaunchError, PromptSource, Terminal,
-    },
+    agent::{Authentication, Launch, LaunchContext, LaunchError},
     outcome::Ending,
-    record::cli::{AuthCheck, Cli, Registry},
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source},
-    usage::UsageSource,
+    record::cli::Cli,
+    session::SessionHost,
+    usage::{Usage, UsageSource},
 };
 
-/// The adapter.
-pub struct OpenCode;
-
-static NAMES: Names = Names {
-    title: "OpenCode",
-    code: "OPENCODE",
-    login: "Set the key of the model's maker, such as ANTHROPIC_API_KEY, or log in with: opencode auth login",
-};
-const INVALID: &str = "OPENCODE_INVALID_CONFIG";
-const KEYS: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_GENERATIVE_AI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "OPENCODE_API_KEY",
-];
 /// The variable that holds the endpoint's key: the config file only names it.
 const ENDPOINT_KEY: &str = "PROCTOR_MODEL_KEY";
-/// So many steps in a row without an answer, and it will go on like that for ever.
+/// After so many steps in a row without an answer it would go on like that for ever.
 const MAX_EMPTY_STEPS: u32 = 5;
 
-static CLI: Cli = Cli {
-    program: "opencode",
-    package: Registry::Npm("opencode-ai"),
-    version_args: &["--version"],
-    help_args: &["run", "--help"],
-    auth_args: &[],
-    install_hint: "install it with: npm install -g opencode-ai",
-    login_hint: "set the key of the model's maker, such as ANTHROPIC_API_KEY, or log in with: opencode auth login",
-    credential_env: &[
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_BASE_URL",
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        "GEMINI_API_KEY",
-        "GOOGLE_GENERATIVE_AI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "OPENCODE_API_KEY",
+pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
+    name: "opencode",
+    title: "OpenCode",
+    code: "OPENCODE",
+    summary: "OpenCode, with models of any maker",
+    provider: "various",
+    cli: Cli {
+        help_args: &["run", "--help"],
+        login_hint: "set the key of the model's maker, such as ANTHROPIC_API_KEY, or log in with: opencode auth login",
+        credential_env: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+            "GEMINI_API_KEY",
+            "GOOGLE_GENERATIVE_AI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "OPENCODE_API_KEY",
+        ],
+        credential_files: &[".local/share/opencode/auth.json"],
+        ..cli!("OPENCODE", "opencode", npm "opencode-ai")
+    },
+    login: Login {
+        keys: &[
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "GOOGLE_GENERATIVE_AI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "OPENCODE_API_KEY",
+        ],
+        otherwise: Authentication::Unknown,
+    },
+    settings: &[
+        Setting::new(
+            "model",
+            Kind::Text,
+            "The model as `provider/name`; the maker of `claude-…`, `gpt-…` and `gemini-…` is known.",
+        )
+        .flag("--model"),
+        Setting::new(
+            "variant",
+            Kind::Text,
+            "The model's variant, such as `high`: how much it thinks.",
+        )
+        .flag("--variant"),
     ],
-    credential_files: &[".local/share/opencode/auth.json"],
-    shared_caches: &[],
-    probe_limit: Duration::from_mins(1),
-    not_found_code: "OPENCODE_CLI_NOT_FOUND",
-    auth_code: "OPENCODE_AUTH_FAILED",
-    timeout_code: "OPENCODE_TIMEOUT",
-    truncated_code: "OPENCODE_OUTPUT_TRUNCATED",
-};
-
-/// `agent.config`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "OpenCode")]
-struct Settings {
-    /// What is asked: this or `prompt_file`.
-    #[schemars(length(min = 1, max = 1_000_000))]
-    prompt: Option<String>,
-    /// A file with what is asked, beside the test case or in the repo.
-    #[schemars(length(max = 500))]
-    prompt_file: Option<String>,
-    /// The model as `provider/name`; the maker of `claude-…`, `gpt-…` and `gemini-…` is known.
-    model: Option<String>,
-    /// The model's variant, such as `high`: how much it thinks.
-    variant: Option<String>,
-    /// More arguments for the CLI.
-    args: Vec<String>,
-    /// More environment for the CLI.
-    env: BTreeMap<String, String>,
-}
-
-const INSTEAD: &[(&str, &str)] = &[
-    (
-        "agent_name",
-        "use `args: [--agent, NAME]` with an agent that the repo defines",
-    ),
-    (
-        "append_system_prompt",
-        "put it in the repo's AGENTS.md, or in the prompt",
-    ),
-    (
-        "max_turns",
-        "set `agent.build.steps` in the repo's opencode.json, or use the test case's `timeout`",
-    ),
-    (
-        "mcp_config",
-        "put the servers under `mcp` in the repo's opencode.json",
-    ),
-    (
-        "temperature",
-        "set `agent.build.temperature` in the repo's opencode.json",
-    ),
-    (
-        "allowed_tools",
-        "set `permission` in the repo's opencode.json",
-    ),
-];
-
-impl Adapter for OpenCode {
-    fn name(&self) -> &'static str {
-        "opencode"
-    }
-
-    fn summary(&self) -> &'static str {
-        "OpenCode, with models of any maker"
-    }
-
-    fn cli(&self) -> Option<&'static Cli> {
-        Some(&CLI)
-    }
-
-    fn provider(&self) -> &'static str {
-        "various"
-    }
-
-    fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        generator.subschema_for::<Settings>()
-    }
-
-    fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let settings: Settings = options::read(section, "opencode", INSTEAD, &[])?;
-        let mut common = options::common(
-            section,
-            settings.prompt.as_deref(),
-            settings.prompt_file.as_deref(),
-            settings.model.as_deref(),
-        )?;
-        if let Some(model) = &common.model {
-            let Some(qualified) = options::qualified(model, "google") else {
-                let message = format!("opencode cannot tell who makes `{model}`");
-                return Err(vec![options::model_fault(section, message).with_hint(
-                    "write `provider/name`, such as `anthropic/claude-sonnet-4-5`",
-                )]);
-            };
-            common.model = Some(qualified);
-        }
-        Ok(Box::new(Contender { common, settings }))
-    }
-
-    fn authentication(
-        &self,
-        env: &BTreeMap<String, String>,
-        _check: Option<&AuthCheck>,
-    ) -> Authentication {
-        options::authentication(env, KEYS, Authentication::Unknown)
-    }
-
-    fn recorded_session(&self) -> Option<Box<dyn Session>> {
-        Some(Box::new(OpenCodeSession::default()))
-    }
-}
-
-struct Contender {
-    common: Common,
-    settings: Settings,
-}
-
-impl Agent for Contender {
-    fn prompt(&self) -> Option<&PromptSource> {
-        Some(&self.common.prompt)
-    }
-
-    fn model(&self) -> Option<&str> {
-        self.common.model.as_deref()
-    }
-
-    fn env(&self) -> &BTreeMap<String, String> {
-        &self.settings.env
-    }
-
-    fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
-        let mut line = CommandLine::new(context, &["run", "--format", "json"], INVALID)?;
-        // With a title it asks no model for one: a call that its own figures leave out.
-        line.if_listed(&["--title", "proctor"]);
-        line.if_listed(&["--auto"]);
-        line.if_listed(&["--thinking"]);
-        if let Some(model) = &self.common.model {
-            line.listed("--model", model)?;
-        }
-        if let Some(variant) = &self.settings.variant {
-            line.listed("--variant", variant)?;
-        }
-        line.argv.extend(self.settings.args.iter().cloned());
-        let config = context.scratch.join("opencode.json");
-        let json = configuration(self.common.model.as_deref(), context.endpoint)?;
-        Ok(Launch {
-            argv: line.argv,
-            env: self.environment(context, config.as_str()),
-            files: vec![
-                (config, json.to_string().into_bytes()),
-                // It installs a package of a hundred megabytes here that only plug-ins need.
-                (
-                    context.home.join(".config/opencode/.npmrc"),
-                    b"offline=true\n".to_vec(),
-                ),
-            ],
-            collect: Vec::new(),
-            input: Input::Bytes(context.prompt.as_bytes().to_vec()),
-            terminal: Terminal::Pipes,
-            message_deadline: None,
-            session: Box::new(OpenCodeSession::default()),
-        })
-    }
-}
-
-impl Contender {
-    fn environment(&self, context: &LaunchContext<'_>, config: &str) -> BTreeMap<String, String> {
-        let mut env = context.env.clone();
-        let mut set = |name: &str, value: &str| {
-            env.insert(name.to_owned(), value.to_owned());
-        };
-        for name in [
-            "OPENCODE_DISABLE_AUTOUPDATE",
-            "OPENCODE_DISABLE_MODELS_FETCH",
-            "OPENCODE_DISABLE_LSP_DOWNLOAD",
-            "OPENCODE_DISABLE_SHARE",
-            "OPENCODE_DISABLE_DEFAULT_PLUGINS",
-        ] {
-            set(name, "1");
-        }
-        set("OPENCODE_CONFIG", config);
-        if let Some(endpoint) = context.endpoint {
-            set(ENDPOINT_KEY, &endpoint.key);
-        }
-        env.extend(self.settings.env.clone());
-        env
-    }
-}
+    instead: &[
+        (
+            "agent_name",
+            "use `args: [--agent, NAME]` with an agent that the repo defines",
+        ),
+        (
+            "append_system_prompt",
+            "put it in the repo's AGENTS.md, or in the prompt",
+        ),
+        (
+            "max_turns",
+            "set `agent.build.steps` in the repo's opencode.json, or use the test case's `timeout`",
+        ),
+        (
+            "mcp_config",
+            "put the servers under `mcp` in the repo's opencode.json",
+        ),
+        (
+            "temperature",
+            "set `agent.build.temperature` in the repo's opencode.json",
+        ),
+        (
+            "allowed_tools",
+            "set `permission` in the repo's opencode.json",
+        ),
+    ],
+    model: ModelName::Maker("google"),
+    start: Start {
+        args: &[
+            Arg::Always(&["run", "--format", "json"]),
+            // With a title it asks no model for one: a call that its own figures leave out.
+            Arg::IfListed(&["--title", "proctor"]),
+            Arg::IfListed(&["--auto"]),
+            Arg::IfListed(&["--thinking"]),
+        ],
+        last_args: &[],
+        env: &[
+            ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+            ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+            ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+            ("OPENCODE_DISABLE_SHARE", "1"),
+            ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
+            ("OPENCODE_CONFIG", "{scratch}/opencode.json"),
+        ],
+        collect: &[],
+        // As an argument it would reach the model in quotes.
+        prompt: Prompt::Stdin,
+        setup,
+    },
+    session: CliSession::<OpenCodeReader>::start,
+});
 
 /// The config file: nothing is shared or updated, and models are where the endpoint is.
-fn configuration(model: Option<&str>, endpoint: Option<&Endpoint>) -> Result<Value, LaunchError> {
+fn setup(
+    agent: &CliContestant,
+    context: &LaunchContext<'_>,
+    launch: &mut Launch,
+) -> Result<(), LaunchError> {
     let mut config = json!({ "autoupdate": false, "share": "disabled" });
-    let Some(endpoint) = endpoint else {
-        return Ok(config);
-    };
-    let Some((provider, name)) = model.and_then(|model| model.split_once('/')) else {
-        return Err(LaunchError {
-            message: "opencode behind the gateway needs a `model`".to_owned(),
-            hint: Some("name one, such as `anthropic/claude-sonnet-4-5`".to_owned()),
-            code: INVALID,
+    if let Some(endpoint) = context.endpoint {
+        let model = agent.model.as_deref();
+        let Some((provider, name)) = model.and_then(|model| model.split_once('/')) else {
+            return Err(agent.names.needs_model("anthropic/claude-sonnet-4-5"));
+        };
+        launch
+            .env
+            .insert(ENDPOINT_KEY.to_owned(), endpoint.key.clone());
+        let path = if provider == "google" { "v1beta" } else { "v1" };
+        config["provider"][provider] = json!({
+            "options": {
+                "baseURL": format!("{}/{path}", endpoint.base_url),
+                "apiKey": format!("{{env:{ENDPOINT_KEY}}}"),
+            },
+            // A model that its table does not know is refused unless it stands here.
+            "models": { name: {} },
         });
-    };
-    let path = if provider == "google" { "v1beta" } else { "v1" };
-    config["provider"][provider] = json!({
-        "options": {
-            "baseURL": format!("{}/{path}", endpoint.base_url),
-            "apiKey": format!("{{env:{ENDPOINT_KEY}}}"),
-        },
-        // A model that its table does not know is refused unless it stands here.
-        "models": { name: {} },
-    });
-    if !matches!(provider, "anthropic" | "openai" | "google") {
-        config["provider"][provider]["npm"] = json!("@ai-sdk/openai-compatible");
+        if !matches!(provider, "anthropic" | "openai" | "google") {
+            config["provider"][provider]["npm"] = json!("@ai-sdk/openai-compatible");
+        }
     }
-    Ok(config)
+    let file = context.scratch.join("opencode.json");
+    launch.files.push((file, config.to_string().into_bytes()));
+    // It installs a package of a hundred megabytes here that only plug-ins need.
+    let npmrc = context.home.join(".config/opencode/.npmrc");
+    launch.files.push((npmrc, b"offline=true\n".to_vec()));
+    Ok(())
 }
 
 /// Reads the events.
-struct OpenCodeSession {
+#[derive(Default)]
+struct OpenCodeReader {
     transcript: Transcript,
     tokens: Tokens,
     has_answered: bool,
     empty_steps: u32,
 }
 
-impl Default for OpenCodeSession {
-    fn default() -> OpenCodeSession {
-        OpenCodeSession {
-            transcript: Transcript::new(&NAMES),
-            tokens: Tokens::default(),
-            has_answered: false,
-            empty_steps: 0,
-        }
-    }
-}
-
-impl Session for OpenCodeSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if source == Source::Stderr {
-            return self.transcript.stderr(line, host);
-        }
-        if let Some(event) = self.transcript.object(line) {
-            self.event(&event, host);
-        }
+impl Reader for OpenCodeReader {
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
     }
 
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
-        self.transcript.counts.oversized_lines += 1;
-    }
-
-    fn finish(self: Box<Self>, ending: &Ending, _host: &mut dyn SessionHost) -> Conclusion {
-        let mut usage = self.tokens.usage(UsageSource::Messages);
-        if let Some(usage) = &mut usage {
-            usage.lower_bound = self.transcript.end != End::Done;
-        }
-        self.transcript.conclude(usage, ending)
-    }
-}
-
-impl OpenCodeSession {
     fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
         if let Some(millis) = event.get("timestamp").and_then(Value::as_i64) {
             self.transcript.time_ms(millis);
         }
         self.introduce(event, host);
-        let part = event.get("part").unwrap_or(&Value::Null);
+        self.part(event, event.get("part").unwrap_or(&Value::Null), host);
+    }
+
+    fn finish(&mut self, _ending: &Ending, _host: &mut dyn SessionHost) -> Option<Usage> {
+        let mut usage = self.tokens.usage(UsageSource::Messages)?;
+        usage.lower_bound = self.transcript.end != End::Done;
+        Some(usage)
+    }
+}
+
+impl OpenCodeReader {
+    fn part(&mut self, event: &Value, part: &Value, host: &mut dyn SessionHost) {
         match text(event, "/type").unwrap_or_default() {
             "text" => {
                 let said = text(part, "/text").unwrap_or_default();
@@ -383,17 +244,13 @@ impl OpenCodeSession {
         self.empty_steps = 0;
         self.tokens = self.tokens.plus(used);
         *self.transcript.turns.get_or_insert_default() += 1;
-        let (input_tokens, output_tokens) = self.tokens.so_far();
-        host.event(SessionEvent::Progress {
-            input_tokens,
-            output_tokens,
-        });
+        self.tokens.report(host);
         self.transcript.end = match reason {
             "stop" if self.has_answered => End::Done,
-            "length" => End::GaveUp {
-                code: "OUTPUT_TOKENS",
-                why: "stopped: an answer reached the model's output limit".to_owned(),
-            },
+            "length" => End::gave_up(
+                "OUTPUT_TOKENS",
+                "stopped: an answer reached the model's output limit",
+            ),
             "content-filter" => End::Failed(ApiFault {
                 status: Some(400),
                 message: "the API's content filter refused to answer".to_owned(),

@@ -67,7 +67,7 @@ impl Agent for Applies {
             None => Err(LaunchError {
                 message: "the oracle has no reference solution to apply".to_owned(),
                 hint: Some("name one in the test case: `reference: solution.patch`, or `expected_source: branch` with `expected`; a task's folder has solution/solve.sh, a repo a `reference_tag`".to_owned()),
-                code: "ORACLE_NO_REFERENCE",
+                code: "ORACLE_NO_REFERENCE".to_owned(),
             }),
         }
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::usage::{Figures, Usage, UsageSource, Usd};
+use crate::{
+    session::{SessionEvent, SessionHost},
+    usage::{Figures, Usage, UsageSource, Usd},
+};
 
 /// What some calls used. `None` is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,13 +48,22 @@ impl Tokens {
         }
     }
 
-    /// Tokens in, cached ones included, and out: for the progress display.
+    /// Tokens in, cached ones included, and out.
     pub(super) fn so_far(self) -> (u64, u64) {
         let input = [self.input, self.cache_read, self.cache_write];
         (
             input.iter().flatten().sum(),
             self.output.unwrap_or_default(),
         )
+    }
+
+    /// Report the figures so far.
+    pub(super) fn report(self, host: &mut dyn SessionHost) {
+        let (input_tokens, output_tokens) = self.so_far();
+        host.event(SessionEvent::Progress {
+            input_tokens,
+            output_tokens,
+        });
     }
 
     pub(super) fn is_nothing(self) -> bool {

@@ -15,6 +15,8 @@ use crate::{
     usage::Usage,
 };
 
+/// The code of warnings, without the CLI's prefix.
+const MALFORMED: &str = "MALFORMED_LINE";
 const MAX_WARNINGS: usize = 5;
 /// How many lines of standard error an error quotes.
 const QUOTED_LINES: usize = 5;
@@ -22,8 +24,8 @@ const QUOTED_LINES: usize = 5;
 const QUOTED_CHARS: usize = 300;
 
 /// What is kept of a session.
+#[derive(Default)]
 pub(super) struct Transcript {
-    names: &'static Names,
     pub(super) end: End,
     pub(super) counts: Counts,
     pub(super) times: AgentTimes,
@@ -37,22 +39,6 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    pub(super) fn new(names: &'static Names) -> Transcript {
-        Transcript {
-            names,
-            end: End::Open,
-            counts: Counts::default(),
-            times: AgentTimes::default(),
-            model: None,
-            version: None,
-            session_id: None,
-            turns: None,
-            final_text: String::new(),
-            last_errors: VecDeque::new(),
-            warnings: Vec::new(),
-        }
-    }
-
     /// Read a line as a JSON object with a `type`. Terminal escapes around it and bytes that
     /// are no UTF-8 are no reason to lose one; what is left is counted.
     pub(super) fn object(&mut self, line: &[u8]) -> Option<Value> {
@@ -75,10 +61,7 @@ impl Transcript {
         self.counts.malformed_lines += 1;
         if self.warnings.len() < MAX_WARNINGS {
             let shown = &text[..text.floor_char_boundary(120)];
-            let mut warning = LogError::new(
-                &format!("{}_MALFORMED_LINE", self.names.code),
-                format!("no event, skipped: {shown}"),
-            );
+            let mut warning = LogError::new(MALFORMED, format!("not an event, skipped: {shown}"));
             warning.timestamp.clone_from(&self.times.last);
             self.warnings.push(warning);
         }
@@ -143,10 +126,18 @@ impl Transcript {
     }
 
     /// The conclusion, with what was used.
-    pub(super) fn conclude(self, usage: Option<Usage>, ending: &Ending) -> Conclusion {
+    pub(super) fn conclude(
+        self,
+        names: Names,
+        usage: Option<Usage>,
+        ending: &Ending,
+    ) -> Conclusion {
         let last_words = Vec::from(self.last_errors).join(" / ");
-        let (outcome, mut errors) = self.names.judge(&self.end, ending, &last_words);
-        errors.extend(self.warnings);
+        let (outcome, mut errors) = names.judge(&self.end, ending, &last_words);
+        errors.extend(self.warnings.into_iter().map(|mut warning| {
+            warning.code = Some(format!("{}_{MALFORMED}", names.code));
+            warning
+        }));
         Conclusion {
             version: self.version,
             model: self.model,

@@ -3,6 +3,7 @@
 
 use super::fault::ApiFault;
 use crate::{
+    agent::LaunchError,
     outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::LogError,
 };
@@ -10,13 +11,13 @@ use crate::{
 const SIGKILL: i32 = 9;
 
 /// How messages and codes name a CLI.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     /// In messages, such as `OpenCode`.
     pub(super) title: &'static str,
     /// What codes begin with, such as `OPENCODE`.
     pub(super) code: &'static str,
-    /// What to do when credentials are refused.
+    /// How to log in: a hint that begins with a lower-case letter.
     pub(super) login: &'static str,
 }
 
@@ -41,10 +42,42 @@ pub(super) enum End {
     Retrying(ApiFault),
 }
 
+impl End {
+    pub(super) fn gave_up(code: &'static str, why: impl Into<String>) -> End {
+        End::GaveUp {
+            code,
+            why: why.into(),
+        }
+    }
+}
+
 impl Names {
+    /// The CLI cannot be launched as configured.
+    pub(super) fn invalid(self, message: impl Into<String>) -> LaunchError {
+        LaunchError {
+            message: message.into(),
+            hint: None,
+            code: format!("{}_INVALID_CONFIG", self.code),
+        }
+    }
+
+    /// Behind the gateway the model must be known.
+    pub(super) fn needs_model(self, example: &str) -> LaunchError {
+        let message = format!("{} behind the gateway needs a `model`", self.title);
+        self.invalid(message)
+            .with_hint(format!("name one, such as `{example}`"))
+    }
+
+    /// The user's variable `name` is one of those that lead the CLI to the gateway.
+    pub(super) fn bypass(self, name: &str) -> LaunchError {
+        let message = format!("`env.{name}` would lead {} past the gateway", self.title);
+        self.invalid(message)
+            .with_hint("remove it, or run without the gateway")
+    }
+
     /// What became of the run, and the errors to log for it.
     pub(super) fn judge(
-        &self,
+        self,
         end: &End,
         ending: &Ending,
         last_words: &str,
@@ -59,7 +92,7 @@ impl Names {
         }
     }
 
-    fn judge_done(&self, ending: &Ending, last_words: &str) -> (Outcome, Vec<LogError>) {
+    fn judge_done(self, ending: &Ending, last_words: &str) -> (Outcome, Vec<LogError>) {
         match (ending.ended_by, ending.code, ending.signal) {
             (Some(EndedBy::Session), _, _) | (None, Some(0) | None, None) => {
                 (Outcome::Completed, Vec::new())
@@ -77,7 +110,7 @@ impl Names {
     }
 
     fn judge_cut_off(
-        &self,
+        self,
         end: &End,
         ending: &Ending,
         last_words: &str,
@@ -125,7 +158,7 @@ impl Names {
     }
 
     /// A call failed: infrastructure where it is, else the CLI's own failure.
-    pub(super) fn failed(&self, fault: &ApiFault) -> (Outcome, Vec<LogError>) {
+    pub(super) fn failed(self, fault: &ApiFault) -> (Outcome, Vec<LogError>) {
         match fault.outcome() {
             Some(outcome) => self.infrastructure(outcome, &fault.describe()),
             None => self.one(
@@ -140,7 +173,7 @@ impl Names {
         }
     }
 
-    fn exited(&self, ending: &Ending, last_words: &str) -> (Outcome, Vec<LogError>) {
+    fn exited(self, ending: &Ending, last_words: &str) -> (Outcome, Vec<LogError>) {
         let title = self.title;
         if ending.signal == Some(SIGKILL) || ending.code == Some(128 + SIGKILL) {
             let message =
@@ -160,12 +193,15 @@ impl Names {
         self.one(Outcome::AgentError, "EXIT", message)
     }
 
-    fn infrastructure(&self, outcome: Outcome, said: &str) -> (Outcome, Vec<LogError>) {
+    fn infrastructure(self, outcome: Outcome, said: &str) -> (Outcome, Vec<LogError>) {
         let title = self.title;
         let (code, message) = match outcome {
             Outcome::Auth => (
                 "AUTH_FAILED",
-                format!("{title} is not authenticated: {said}. {}", self.login),
+                format!(
+                    "{title} is not authenticated: {said}. To fix it, {}",
+                    self.login
+                ),
             ),
             Outcome::RateLimit => (
                 "RATE_LIMIT",
@@ -193,7 +229,7 @@ impl Names {
         self.one(outcome, code, message)
     }
 
-    fn one(&self, outcome: Outcome, code: &str, message: String) -> (Outcome, Vec<LogError>) {
+    fn one(self, outcome: Outcome, code: &str, message: String) -> (Outcome, Vec<LogError>) {
         let code = format!("{}_{code}", self.code);
         (outcome, vec![LogError::new(&code, message)])
     }
@@ -213,7 +249,7 @@ mod tests {
     const NAMES: Names = Names {
         title: "Some CLI",
         code: "SOME",
-        login: "Log in.",
+        login: "log in",
     };
 
     fn check(end: &End, ending: Ending, expect: (Outcome, Option<&str>)) {

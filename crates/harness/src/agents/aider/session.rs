@@ -1,20 +1,19 @@
 //! Reads aider's text and its analytics log.
 
-use camino::Utf8Path;
 use serde_json::Value;
 
-use super::NAMES;
 use crate::{
     agents::{
         fault::ApiFault,
+        reader::Reader,
         tokens::{self, Tokens},
         transcript::{self, Transcript, text},
         verdict::End,
     },
     outcome::Ending,
-    session::{Conclusion, Role, Session, SessionEvent, SessionHost, Source},
+    session::{Role, SessionHost},
     transcript::strip_ansi,
-    usage::{UsageSource, Usd},
+    usage::{Usage, UsageSource, Usd},
 };
 
 /// Lines that aider itself prints begin like this; what the model says does not matter where
@@ -40,7 +39,8 @@ const OWN: &[&str] = &[
 const ADVICE: &str = "The API provider's servers are down or overloaded.";
 
 /// Reads one aider process.
-pub(super) struct AiderSession {
+#[derive(Default)]
+pub(super) struct AiderReader {
     transcript: Transcript,
     /// What the model says, until a line of aider's own ends it.
     said: String,
@@ -61,34 +61,17 @@ struct Analytics {
     is_open: bool,
 }
 
-impl Default for AiderSession {
-    fn default() -> AiderSession {
-        AiderSession {
-            transcript: Transcript::new(&NAMES),
-            said: String::new(),
-            error: None,
-            printed: Tokens::default(),
-            logged: None,
-            is_empty: false,
-            has_side_calls: false,
-        }
+impl Reader for AiderReader {
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
     }
-}
 
-impl Session for AiderSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if source == Source::Stderr {
-            return self.transcript.stderr(line, host);
-        }
+    fn line(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         let line = String::from_utf8_lossy(line);
-        self.line(strip_ansi(&line).trim_end(), host);
+        self.text(strip_ansi(&line).trim_end(), host);
     }
 
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
-        self.transcript.counts.oversized_lines += 1;
-    }
-
-    fn on_file(&mut self, _path: &Utf8Path, bytes: &[u8], _host: &mut dyn SessionHost) {
+    fn file(&mut self, bytes: &[u8], _host: &mut dyn SessionHost) {
         let mut analytics = Analytics::default();
         for line in bytes.split(|byte| *byte == b'\n') {
             if let Ok(event) = serde_json::from_slice::<Value>(line) {
@@ -98,7 +81,7 @@ impl Session for AiderSession {
         self.logged = Some(analytics);
     }
 
-    fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
+    fn finish(&mut self, _ending: &Ending, host: &mut dyn SessionHost) -> Option<Usage> {
         self.flush(host);
         self.end_error();
         if let Some(logged) = &self.logged {
@@ -119,16 +102,14 @@ impl Session for AiderSession {
             Some(logged) => (logged.tokens, UsageSource::Sidecar),
             None => (self.printed, UsageSource::Text),
         };
-        let mut usage = tokens.usage(source);
-        if let Some(usage) = &mut usage {
-            usage.lower_bound = self.has_side_calls || self.transcript.end != End::Done;
-        }
-        self.transcript.conclude(usage, ending)
+        let mut usage = tokens.usage(source)?;
+        usage.lower_bound = self.has_side_calls || self.transcript.end != End::Done;
+        Some(usage)
     }
 }
 
-impl AiderSession {
-    fn line(&mut self, line: &str, host: &mut dyn SessionHost) {
+impl AiderReader {
+    fn text(&mut self, line: &str, host: &mut dyn SessionHost) {
         if let Some(error) = &mut self.error {
             if !line.is_empty() && !line.starts_with("Retrying in ") {
                 error.push(' ');
@@ -152,10 +133,7 @@ impl AiderSession {
             _ if line.starts_with("Tokens: ") => self.tokens(line, host),
             _ if line.starts_with("Only ") && line.ends_with("reflections allowed, stopping.") => {
                 self.flush(host);
-                self.transcript.end = End::GaveUp {
-                    code: "MAX_TURNS",
-                    why: format!("gave up: {line}"),
-                };
+                self.transcript.end = End::gave_up("MAX_TURNS", format!("gave up: {line}"));
             }
             _ if line.starts_with("Empty response received from LLM") => self.is_empty = true,
             _ if OWN.iter().any(|own| line.starts_with(own)) => self.own(line, host),
@@ -224,11 +202,7 @@ impl AiderSession {
             }
         }
         self.printed = self.printed.plus(tokens);
-        let (input_tokens, output_tokens) = self.printed.so_far();
-        host.event(SessionEvent::Progress {
-            input_tokens,
-            output_tokens,
-        });
+        self.printed.report(host);
     }
 }
 

@@ -3,8 +3,9 @@
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
-use super::{session::AiderSession, *};
+use super::*;
 use crate::{
+    agent::{Adapter as _, Input},
     agents::replay::{self, Recorded, configure, ended, endpoint, exited, show},
     outcome::{EndedBy, Ending},
 };
@@ -27,7 +28,7 @@ fn read(stdout: &str, analytics: Option<&str>, ending: Ending) -> String {
         ending,
         ..Recorded::default()
     };
-    show(Box::new(AiderSession::default()), &recorded)
+    show(AIDER.recorded_session().unwrap(), &recorded)
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn too_many_reflections_are_a_turn_limit() {
 #[test]
 fn the_prompt_goes_into_a_file_and_nothing_is_sent_home() {
     let yaml = "model: claude-x\nweak_model: gpt-x\nedit_format: whole\nauto_commits: false\nargs: [--read, a]";
-    let launch = replay::launch(&Aider, yaml, HELP, None).unwrap();
+    let launch = replay::launch(&AIDER, yaml, HELP, None).unwrap();
     assert_snapshot!(launch.argv.join(" "), @"/bin/cli --yes-always --no-stream --no-pretty --no-gitignore --chat-history-file /dev/null --input-history-file /dev/null --analytics-log /scratch/aider-analytics.jsonl --model anthropic/claude-x --weak-model openai/gpt-x --edit-format whole --no-auto-commits --read a --message-file /scratch/prompt.md");
     assert_eq!(launch.input, Input::Closed);
     assert_eq!(launch.collect, ["/scratch/aider-analytics.jsonl"]);
@@ -179,7 +180,7 @@ fn the_prompt_goes_into_a_file_and_nothing_is_sent_home() {
 #[test]
 fn an_endpoint_serves_every_maker_that_it_knows() {
     let endpoint = endpoint();
-    let launch = replay::launch(&Aider, "model: sonnet", HELP, Some(&endpoint)).unwrap();
+    let launch = replay::launch(&AIDER, "model: sonnet", HELP, Some(&endpoint)).unwrap();
     let env: Vec<_> = launch
         .env
         .iter()
@@ -194,7 +195,7 @@ fn an_endpoint_serves_every_maker_that_it_knows() {
     OPENAI_API_BASE=http://127.0.0.1:4000/v1
     OPENAI_API_KEY=virtual
     ");
-    let other = replay::launch(&Aider, "model: deepseek/x", HELP, Some(&endpoint));
+    let other = replay::launch(&AIDER, "model: deepseek/x", HELP, Some(&endpoint));
     let message = other.err().unwrap().to_string();
     assert_eq!(message, "the gateway has no models of `deepseek`");
 }
@@ -202,7 +203,7 @@ fn an_endpoint_serves_every_maker_that_it_knows() {
 #[test]
 fn options_of_other_agents_are_refused_by_name() {
     let refused = configure(
-        &Aider,
+        &AIDER,
         "temperature: 0\nmax_turns: 3\npermission_mode: plan",
     )
     .err();
@@ -222,6 +223,6 @@ proptest! {
     ) {
         let whole = format!("{EDIT}{}{EDIT_LOG}", recorded!("429.txt"));
         let bytes = replay::damaged(&whole, &damage);
-        replay::survive(Box::new(AiderSession::default()), &bytes);
+        replay::survive(AIDER.recorded_session().unwrap(), &bytes);
     }
 }

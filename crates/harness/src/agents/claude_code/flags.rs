@@ -305,6 +305,6 @@ pub(super) fn invalid(message: &str, hint: Option<&str>) -> LaunchError {
     LaunchError {
         message: message.to_owned(),
         hint: hint.map(str::to_owned),
-        code: "CLAUDE_INVALID_CONFIG",
+        code: "CLAUDE_INVALID_CONFIG".to_owned(),
     }
 }

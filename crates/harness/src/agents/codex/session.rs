@@ -6,34 +6,30 @@ use serde_json::{Value, json};
 
 use super::super::{
     fault::ApiFault,
+    reader::Reader,
     tokens::{Tokens, number},
     transcript::{Failed, Transcript, answer, call, text, think},
-    verdict::{End, Names},
+    verdict::End,
 };
 use crate::{
     outcome::Ending,
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source},
-    usage::UsageSource,
+    session::{SessionEvent, SessionHost},
+    usage::{Usage, UsageSource},
 };
 
-static NAMES: Names = Names {
-    title: "Codex",
-    code: "CODEX",
-    login: "Set CODEX_API_KEY or OPENAI_API_KEY to a valid key, or log in with `codex login`",
-};
-
-/// What a failed call is told with while it is tried again.
+/// A failed call is reported with it while it is tried again.
 const RETRY: &str = "Reconnecting...";
 /// Without a connection it waits for one without end, and says so now and then.
 const WAITING: &str = "waiting for network";
 /// It is ended when it has said so this often in a row.
 const MAX_WAITS: u32 = 6;
 
-/// The session.
-pub(super) struct CodexSession {
+/// Reads one `codex exec`.
+#[derive(Default)]
+pub(super) struct CodexReader {
     transcript: Transcript,
     tokens: Tokens,
-    /// Tool calls that were told and have no result yet.
+    /// Tool calls that were reported and have no result yet.
     open: BTreeSet<String>,
     /// Whether the model said or did anything at all.
     has_acted: bool,
@@ -41,41 +37,7 @@ pub(super) struct CodexSession {
     waits: u32,
 }
 
-impl CodexSession {
-    pub(super) fn new() -> CodexSession {
-        CodexSession {
-            transcript: Transcript::new(&NAMES),
-            tokens: Tokens::default(),
-            open: BTreeSet::new(),
-            has_acted: false,
-            waits: 0,
-        }
-    }
-
-    fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
-        match text(event, "/type").unwrap_or_default() {
-            "thread.started" => {
-                self.transcript.session_id = text(event, "/thread_id").map(str::to_owned);
-                self.transcript.started(host);
-            }
-            "turn.started" => self.transcript.end = End::Open,
-            "turn.completed" => self.turn_completed(event, host),
-            "turn.failed" => {
-                let message = text(event, "/error/message").unwrap_or_default();
-                self.transcript.end = failure(message);
-            }
-            "error" => self.error(text(event, "/message").unwrap_or_default(), host),
-            kind @ ("item.started" | "item.updated" | "item.completed") => {
-                if let Some(item) = event.get("item") {
-                    let is_over = kind == "item.completed";
-                    let stage = if is_over { Stage::Over } else { Stage::Begun };
-                    self.item(item, stage, host);
-                }
-            }
-            _ => self.transcript.counts.unknown_events += 1,
-        }
-    }
-
+impl CodexReader {
     /// One turn is all there is. Its figures are sums over its calls, cached input and reasoning
     /// included.
     fn turn_completed(&mut self, event: &Value, host: &mut dyn SessionHost) {
@@ -93,11 +55,7 @@ impl CodexSession {
         } else {
             End::Failed(ApiFault::said("the model's reply was empty"))
         };
-        let (input_tokens, output_tokens) = self.tokens.so_far();
-        host.event(SessionEvent::Progress {
-            input_tokens,
-            output_tokens,
-        });
+        self.tokens.report(host);
     }
 
     fn error(&mut self, message: &str, host: &mut dyn SessionHost) {
@@ -159,23 +117,38 @@ impl CodexSession {
     }
 }
 
-impl Session for CodexSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if source == Source::Stderr {
-            self.transcript.stderr(line, host);
-        } else if let Some(event) = self.transcript.object(line) {
-            self.event(&event, host);
+impl Reader for CodexReader {
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
+    }
+
+    fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
+        match text(event, "/type").unwrap_or_default() {
+            "thread.started" => {
+                self.transcript.session_id = text(event, "/thread_id").map(str::to_owned);
+                self.transcript.started(host);
+            }
+            "turn.started" => self.transcript.end = End::Open,
+            "turn.completed" => self.turn_completed(event, host),
+            "turn.failed" => {
+                let message = text(event, "/error/message").unwrap_or_default();
+                self.transcript.end = failure(message);
+            }
+            "error" => self.error(text(event, "/message").unwrap_or_default(), host),
+            kind @ ("item.started" | "item.updated" | "item.completed") => {
+                if let Some(item) = event.get("item") {
+                    let is_over = kind == "item.completed";
+                    let stage = if is_over { Stage::Over } else { Stage::Begun };
+                    self.item(item, stage, host);
+                }
+            }
+            _ => self.transcript.counts.unknown_events += 1,
         }
     }
 
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
-        self.transcript.counts.oversized_lines += 1;
-    }
-
-    fn finish(self: Box<Self>, ending: &Ending, _host: &mut dyn SessionHost) -> Conclusion {
-        // What a turn used is told only at its end: of one that is cut off nothing is known.
-        let usage = self.tokens.usage(UsageSource::ResultEvent);
-        self.transcript.conclude(usage, ending)
+    fn finish(&mut self, _ending: &Ending, _host: &mut dyn SessionHost) -> Option<Usage> {
+        // A turn reports its tokens at its end only: of one that is cut off nothing is known.
+        self.tokens.usage(UsageSource::ResultEvent)
     }
 }
 
@@ -225,15 +198,12 @@ fn failed(item: &Value) -> Failed {
 
 fn failure(message: &str) -> End {
     if message.contains("ran out of room in the model's context window") {
-        return End::GaveUp {
-            code: "CONTEXT_FULL",
-            why: "filled the model's context window".to_owned(),
-        };
+        return End::gave_up("CONTEXT_FULL", "filled the model's context window");
     }
     End::Failed(fault(message))
 }
 
-/// The status stands in the message, where it is told.
+/// The status stands in the message, if anywhere.
 fn fault(message: &str) -> ApiFault {
     let status = ["unexpected status ", "last status: "]
         .iter()

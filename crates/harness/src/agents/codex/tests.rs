@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    agent::Input,
     agents::recorded::{
         Start, conclude, damaged, ended, exited, gateway, refusals, replay, shown_launch,
     },
@@ -22,7 +23,7 @@ const EDIT: &str = sample!("edit");
 
 #[test]
 fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
-    assert_snapshot!(replay(&Codex, EDIT, exited(0)), @r#"
+    assert_snapshot!(replay(&CODEX, EDIT, exited(0)), @r#"
     started ? 01a1e1f6-b99e-7280-8ebe-aea3104ebf79
     Assistant thinks "**Planning**"
     Assistant says "I will write the file."
@@ -39,7 +40,7 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
 #[test]
 fn tools_of_other_kinds_are_calls_too() {
     let both = format!("{}\n{}", sample!("patch"), sample!("web-search"));
-    assert_snapshot!(replay(&Codex, &both, exited(0)), @r#"
+    assert_snapshot!(replay(&CODEX, &both, exited(0)), @r#"
     started ? 01a1e1f7-346f-76f3-8ecc-0a400e8898ef
     Assistant thinks "**Planning**"
     Assistant says "I will write the file."
@@ -60,7 +61,7 @@ fn tools_of_other_kinds_are_calls_too() {
     used 1300 in, 70 out, 1200 cache read, 0 cache written (ResultEvent)
     0 retries, 0 unknown, 0 malformed
     "#);
-    assert_snapshot!(replay(&Codex, sample!("failed-command"), exited(0)), @r#"
+    assert_snapshot!(replay(&CODEX, sample!("failed-command"), exited(0)), @r#"
     started ? 01a1e1f7-4197-7393-a295-64657f747b8c
     Assistant thinks "**Planning**"
     Assistant says "I will write the file."
@@ -76,7 +77,7 @@ fn tools_of_other_kinds_are_calls_too() {
 
 #[test]
 fn a_warning_is_no_failure() {
-    let (conclusion, told) = conclude(&Codex, sample!("unknown-model"), "", exited(0));
+    let (conclusion, told) = conclude(&CODEX, sample!("unknown-model"), "", exited(0));
     assert_eq!(conclusion.outcome, Outcome::Completed);
     assert!(
         told.0.contains("note \"Model metadata for `foo` not found"),
@@ -87,7 +88,7 @@ fn a_warning_is_no_failure() {
 
 /// The outcome and the code of the first error.
 fn check(output: &str, ending: Ending, outcome: Outcome, code: &str) {
-    let (conclusion, _) = conclude(&Codex, output, "", ending);
+    let (conclusion, _) = conclude(&CODEX, output, "", ending);
     let first = conclusion
         .errors
         .first()
@@ -187,11 +188,11 @@ fn retries_without_end_are_ended() {
         Outcome::Network,
         "CODEX_NETWORK",
     );
-    let (_, told) = conclude(&Codex, refused, "", exited(0));
+    let (_, told) = conclude(&CODEX, refused, "", exited(0));
     assert!(!told.0.contains("asks to be ended"), "{}", told.0);
     let waits = refused.lines().last().unwrap();
     let waits = format!("{refused}{}", format!("{waits}\n").repeat(3));
-    let (conclusion, told) = conclude(&Codex, &waits, "", ended(EndedBy::Session));
+    let (conclusion, told) = conclude(&CODEX, &waits, "", ended(EndedBy::Session));
     assert!(
         told.0.ends_with("asks to be ended within 0ns\n"),
         "{}",
@@ -212,7 +213,7 @@ fn it_is_launched_without_approvals_and_with_the_prompt_on_standard_input() {
         env: &[("OPENAI_API_KEY", "real")],
         ..Start::default()
     };
-    let launch = start.launch(&Codex, &config).unwrap();
+    let launch = start.launch(&CODEX, &config).unwrap();
     assert_eq!(launch.input, Input::Bytes(prompt.clone().into_bytes()));
     assert_snapshot!(shown_launch(&launch), @r#"
     /bin/agent exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --model gpt-5.5 -c a=1 -
@@ -242,7 +243,7 @@ fn the_gateway_is_a_provider_in_its_config() {
         endpoint: Some(gateway()),
         ..Start::default()
     };
-    let launch = start.launch(&Codex, &json!({"prompt": "x"})).unwrap();
+    let launch = start.launch(&CODEX, &json!({"prompt": "x"})).unwrap();
     assert_eq!(launch.env[KEY], "virtual");
     let config = String::from_utf8_lossy(&launch.files[0].1);
     assert!(
@@ -253,7 +254,7 @@ fn the_gateway_is_a_provider_in_its_config() {
         endpoint: None,
         ..start
     };
-    let launch = own.launch(&Codex, &json!({"prompt": "x"})).unwrap();
+    let launch = own.launch(&CODEX, &json!({"prompt": "x"})).unwrap();
     assert_eq!(launch.env[KEY], "real");
     let config = String::from_utf8_lossy(&launch.files[0].1);
     assert!(
@@ -265,13 +266,13 @@ fn the_gateway_is_a_provider_in_its_config() {
 #[test]
 fn options_of_other_agents_are_refused_by_name() {
     let config = json!({"prompt": "x", "max_turns": 3, "system_prompt": "y", "temperature": 1});
-    assert_snapshot!(refusals(&Codex, &config), @"
+    assert_snapshot!(refusals(&CODEX, &config), @"
     Codex has no option for `max_turns` | use the test case's `timeout` and `idle_timeout`
     Codex has no option for `system_prompt` | use `append_system_prompt`: Codex keeps its own instructions
     Codex has no option for `temperature` | leave it out; `reasoning_effort` is what Codex has
     ");
-    assert_snapshot!(refusals(&Codex, &json!({"prompt": "x", "model": "a b"})), @"
-    this is no name of a model | none
+    assert_snapshot!(refusals(&CODEX, &json!({"prompt": "x", "model": "a b"})), @"
+    `a b` is not a valid model name | none
     ");
 }
 
@@ -280,7 +281,7 @@ proptest! {
     fn damaged_lines_never_panic(output in damaged(concat!(
         sample!("edit"), sample!("patch"), sample!("401"), sample!("unknown-model")
     ))) {
-        let (conclusion, _) = conclude(&Codex, &output, "", exited(0));
+        let (conclusion, _) = conclude(&CODEX, &output, "", exited(0));
         prop_assert!(conclusion.counts.malformed_lines <= output.lines().count() as u64);
     }
 }

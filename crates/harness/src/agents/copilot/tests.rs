@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    agent::{Adapter as _, Input},
     agents::replay::{self, Recorded, configure, ended, endpoint, exited, show},
     outcome::EndedBy,
 };
@@ -28,7 +29,7 @@ fn read(stdout: &str, usage: &str, ending: Ending) -> String {
         ending,
         ..Recorded::default()
     };
-    show(Box::new(CopilotSession::default()), &recorded)
+    show(COPILOT.recorded_session().unwrap(), &recorded)
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn an_edit_is_read_and_its_usage_comes_from_the_file() {
     # model Some("gpt-fake") turns Some(2) retries 0 unknown 0 malformed 0 denied 0
     "#);
     let (conclusion, _) = replay::play(
-        Box::new(CopilotSession::default()),
+        COPILOT.recorded_session().unwrap(),
         &Recorded {
             stdout: EDIT,
             files: &[("u", recorded!("usage-anthropic.json"))],
@@ -165,7 +166,7 @@ fn a_denied_tool_is_counted() {
 #[test]
 fn the_prompt_comes_on_standard_input_and_all_is_allowed() {
     let launch = replay::launch(
-        &Copilot,
+        &COPILOT,
         "model: gpt-x\nagent_name: reviewer\nreasoning_effort: high\nargs: [--plain-diff]",
         HELP,
         None,
@@ -182,7 +183,7 @@ fn an_endpoint_is_a_provider_of_its_own() {
     let endpoint = endpoint();
     let env = |model: &str| {
         let yaml = format!("model: {model}");
-        let launch = replay::launch(&Copilot, &yaml, HELP, Some(&endpoint)).unwrap();
+        let launch = replay::launch(&COPILOT, &yaml, HELP, Some(&endpoint)).unwrap();
         let env = launch.env.iter();
         let of_provider = env.filter(|(name, _)| name.starts_with("COPILOT_PROVIDER"));
         let shown: Vec<_> = of_provider
@@ -201,21 +202,20 @@ fn an_endpoint_is_a_provider_of_its_own() {
     COPILOT_PROVIDER_TYPE=openai
     COPILOT_PROVIDER_WIRE_API=responses
     ");
-    let none = replay::launch(&Copilot, "{}", HELP, Some(&endpoint));
+    let none = replay::launch(&COPILOT, "{}", HELP, Some(&endpoint));
     let message = none.err().unwrap().to_string();
-    assert_eq!(message, "copilot-cli behind the gateway needs a `model`");
+    assert_eq!(message, "Copilot behind the gateway needs a `model`");
 }
 
 #[test]
 fn options_of_other_agents_are_refused_by_name() {
-    let refused = configure(&Copilot, "allowed_tools: [Read]\ntemperature: 0.5").err();
+    let refused = configure(&COPILOT, "allowed_tools: [Read]\ntemperature: 0.5").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
-    copilot-cli has no option for `allowed_tools` (use `args: [--deny-tool=TOOL]` for what it may not use)
-    copilot-cli has no option for `temperature` (leave it out)
+    Copilot has no option for `allowed_tools` (use `args: [--deny-tool=TOOL]` for what it may not use)
+    Copilot has no option for `temperature` (leave it out)
     ");
-    let refused = configure(&Copilot, "mcp_config: none.json").err();
-    let refused = refused.unwrap().join("\n");
-    assert_snapshot!(crate::platform::slashed(&refused), @"there is no file /cases/none.json (the path is relative to the test case)");
+    let refused = configure(&COPILOT, "mcp_config: ../mcp.json").err();
+    assert_snapshot!(refused.unwrap().join("\n"), @"mcp_config `../mcp.json` cannot be used: it must not contain `..` (name a file in the folder of the test case)");
 }
 
 proptest! {
@@ -227,6 +227,6 @@ proptest! {
     ) {
         let whole = format!("{EDIT}{}", recorded!("usage.json"));
         let bytes = replay::damaged(&whole, &damage);
-        replay::survive(Box::new(CopilotSession::default()), &bytes);
+        replay::survive(COPILOT.recorded_session().unwrap(), &bytes);
     }
 }

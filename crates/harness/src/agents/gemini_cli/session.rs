@@ -5,20 +5,15 @@ use serde_json::Value;
 
 use super::super::{
     fault::ApiFault,
+    reader::Reader,
     tokens::{Tokens, by_model, number},
     transcript::{Failed, Transcript, answer, call, say, text},
-    verdict::{End, Names},
+    verdict::End,
 };
 use crate::{
     outcome::Ending,
-    session::{Conclusion, Role, Session, SessionEvent, SessionHost, Source},
+    session::{Role, SessionEvent, SessionHost},
     usage::{Usage, UsageSource},
-};
-
-static NAMES: Names = Names {
-    title: "Gemini CLI",
-    code: "GEMINI",
-    login: "Set GEMINI_API_KEY to a valid key, or run `gemini` and log in",
 };
 
 /// The answer comes in pieces that are one message; a longer one is told in parts.
@@ -26,8 +21,9 @@ const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Its exit code without usable credentials.
 const NO_CREDENTIALS: i32 = 41;
 
-/// The session.
-pub(super) struct GeminiSession {
+/// Reads one `gemini`.
+#[derive(Default)]
+pub(super) struct GeminiReader {
     transcript: Transcript,
     usage: Option<Usage>,
     /// The pieces of the answer so far.
@@ -37,46 +33,7 @@ pub(super) struct GeminiSession {
     is_looping: bool,
 }
 
-impl GeminiSession {
-    pub(super) fn new() -> GeminiSession {
-        GeminiSession {
-            transcript: Transcript::new(&NAMES),
-            usage: None,
-            answer: String::new(),
-            complaint: String::new(),
-            is_looping: false,
-        }
-    }
-
-    fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
-        let kind = text(event, "/type").unwrap_or_default();
-        let role = text(event, "/role").unwrap_or_default();
-        if (kind, role) != ("message", "assistant") {
-            self.flush(host);
-        }
-        if let Some(timestamp) = text(event, "/timestamp") {
-            self.transcript.time(timestamp);
-        }
-        self.transcript.end = End::Open;
-        match kind {
-            "init" => {
-                self.transcript.model = text(event, "/model").map(str::to_owned);
-                self.transcript.session_id = text(event, "/session_id").map(str::to_owned);
-                self.transcript.started(host);
-            }
-            "message" => self.message(event, role, host),
-            "tool_use" => {
-                let name = text(event, "/tool_name").unwrap_or_default();
-                let id = text(event, "/tool_id");
-                call(host, id, name, &event["parameters"], None);
-            }
-            "tool_result" => tool_result(event, host),
-            "error" => self.error(event, host),
-            "result" => self.result(event, host),
-            _ => self.transcript.counts.unknown_events += 1,
-        }
-    }
-
+impl GeminiReader {
     fn message(&mut self, event: &Value, role: &str, host: &mut dyn SessionHost) {
         let content = text(event, "/content").unwrap_or_default();
         if role == "assistant" {
@@ -117,22 +74,53 @@ impl GeminiSession {
 
     /// A run that was stopped in a loop says `success`, too.
     fn end(&self, event: &Value) -> End {
-        let gave_up = |code, why: &str| End::GaveUp {
-            code,
-            why: why.to_owned(),
-        };
         if self.is_looping {
-            return gave_up("LOOP", "found itself in a loop and stopped");
+            return End::gave_up("LOOP", "found itself in a loop and stopped");
         }
         if text(event, "/status") == Some("success") {
             return End::Done;
         }
         if text(event, "/error/type") == Some("FatalTurnLimitedError") {
-            return gave_up("MAX_TURNS", "reached its turn limit (max_turns)");
+            return End::gave_up("MAX_TURNS", "reached its turn limit (max_turns)");
         }
         End::Failed(fault(
             text(event, "/error/message").unwrap_or(&self.complaint),
         ))
+    }
+}
+
+impl Reader for GeminiReader {
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
+    }
+
+    fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
+        let kind = text(event, "/type").unwrap_or_default();
+        let role = text(event, "/role").unwrap_or_default();
+        if (kind, role) != ("message", "assistant") {
+            self.flush(host);
+        }
+        if let Some(timestamp) = text(event, "/timestamp") {
+            self.transcript.time(timestamp);
+        }
+        self.transcript.end = End::Open;
+        match kind {
+            "init" => {
+                self.transcript.model = text(event, "/model").map(str::to_owned);
+                self.transcript.session_id = text(event, "/session_id").map(str::to_owned);
+                self.transcript.started(host);
+            }
+            "message" => self.message(event, role, host),
+            "tool_use" => {
+                let name = text(event, "/tool_name").unwrap_or_default();
+                let id = text(event, "/tool_id");
+                call(host, id, name, &event["parameters"], None);
+            }
+            "tool_result" => tool_result(event, host),
+            "error" => self.error(event, host),
+            "result" => self.result(event, host),
+            _ => self.transcript.counts.unknown_events += 1,
+        }
     }
 
     /// `Attempt 1 failed with status 429. Retrying with backoff...`
@@ -151,22 +139,8 @@ impl GeminiSession {
         }
         self.transcript.stderr(line, host);
     }
-}
 
-impl Session for GeminiSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if source == Source::Stderr {
-            self.stderr(line, host);
-        } else if let Some(event) = self.transcript.object(line) {
-            self.event(&event, host);
-        }
-    }
-
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
-        self.transcript.counts.oversized_lines += 1;
-    }
-
-    fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
+    fn finish(&mut self, ending: &Ending, host: &mut dyn SessionHost) -> Option<Usage> {
         self.flush(host);
         let end = &mut self.transcript.end;
         match (end, ending.code) {
@@ -181,7 +155,7 @@ impl Session for GeminiSession {
             }
             _ => {}
         }
-        self.transcript.conclude(self.usage, ending)
+        self.usage.take()
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    agent::Input,
     agents::recorded::{
         Start, conclude, damaged, ended, exited, gateway, refusals, replay, shown_launch,
     },
@@ -30,7 +31,7 @@ const UNREACHABLE: &str = "Attempt 4 failed. Retrying with backoff... Error: exc
 
 #[test]
 fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
-    assert_snapshot!(replay(&GeminiCli, EDIT, exited(0)), @r#"
+    assert_snapshot!(replay(&GEMINI, EDIT, exited(0)), @r#"
     started gemini-2.5-pro b2a237cb-1899-4b89-9862-40b10628af06
     User says "Create hello.txt"
     Assistant says "I will write the file."
@@ -47,7 +48,7 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
 
 #[test]
 fn a_failed_tool_says_why() {
-    assert_snapshot!(replay(&GeminiCli, sample!("failed-tool"), exited(0)), @r#"
+    assert_snapshot!(replay(&GEMINI, sample!("failed-tool"), exited(0)), @r#"
     started gemini-2.5-pro 9e219a2f-e862-4bac-aa03-48cf58ec3f5f
     User says "Create hello.txt"
     Assistant says "I will write the file."
@@ -64,7 +65,7 @@ fn a_failed_tool_says_why() {
 
 /// The outcome and the code of the first error.
 fn check(output: &str, stderr: &str, ending: Ending, expect: (Outcome, &str)) {
-    let (conclusion, _) = conclude(&GeminiCli, output, stderr, ending);
+    let (conclusion, _) = conclude(&GEMINI, output, stderr, ending);
     let first = conclusion.errors.first();
     let code = first.and_then(|error| error.code.as_deref());
     let seen = (conclusion.outcome, code.unwrap_or_default());
@@ -126,7 +127,7 @@ fn limits_of_its_own_are_giving_up_whatever_the_status_says() {
 #[test]
 fn an_answer_that_was_cut_off_is_taken_for_a_whole_one() {
     check(sample!("cut"), "", exited(0), (Outcome::Completed, ""));
-    let (conclusion, _) = conclude(&GeminiCli, sample!("cut"), "", exited(0));
+    let (conclusion, _) = conclude(&GEMINI, sample!("cut"), "", exited(0));
     assert_eq!(conclusion.final_text.as_deref(), Some("half a w"));
 }
 
@@ -153,7 +154,7 @@ fn what_it_was_trying_again_when_it_was_ended_is_the_cause() {
     let cut = ended(EndedBy::WallLimit);
     check("", RETRIES, cut, (Outcome::RateLimit, "GEMINI_RATE_LIMIT"));
     check("", UNREACHABLE, cut, (Outcome::Network, "GEMINI_NETWORK"));
-    let (conclusion, told) = conclude(&GeminiCli, "", RETRIES, cut);
+    let (conclusion, told) = conclude(&GEMINI, "", RETRIES, cut);
     assert_eq!(conclusion.counts.retries, 1);
     let note = "note \"Attempt 1 failed with status 429. Retrying with backoff...\"";
     assert!(told.0.contains(note), "{}", told.0);
@@ -170,7 +171,7 @@ fn it_is_launched_with_every_tool_and_the_prompt_on_standard_input() {
         env: &[("GEMINI_API_KEY", "real")],
         ..Start::default()
     };
-    let launch = start.launch(&GeminiCli, &config).unwrap();
+    let launch = start.launch(&GEMINI, &config).unwrap();
     assert_eq!(launch.input, Input::Bytes(prompt.clone().into_bytes()));
     assert_snapshot!(shown_launch(&launch), @r#"
     /bin/agent --yolo --skip-trust --output-format stream-json --model gemini-2.5-pro -d
@@ -191,7 +192,7 @@ fn the_gateway_comes_by_environment_and_a_login_without_a_key() {
         endpoint: Some(gateway()),
         ..Start::default()
     };
-    assert_snapshot!(shown_launch(&start.launch(&GeminiCli, &config).unwrap()), @r#"
+    assert_snapshot!(shown_launch(&start.launch(&GEMINI, &config).unwrap()), @r#"
     /bin/agent --yolo --skip-trust --output-format stream-json
     GEMINI_API_KEY=virtual
     GEMINI_CLI_TRUST_WORKSPACE=true
@@ -199,7 +200,7 @@ fn the_gateway_comes_by_environment_and_a_login_without_a_key() {
     --- /home/.gemini/settings.json
     {"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false},"privacy":{"usageStatisticsEnabled":false},"security":{"auth":{"selectedType":"gemini-api-key"}},"telemetry":{"enabled":false}}
     "#);
-    let launch = Start::default().launch(&GeminiCli, &config).unwrap();
+    let launch = Start::default().launch(&GEMINI, &config).unwrap();
     let settings = String::from_utf8_lossy(&launch.files[0].1);
     assert!(
         settings.contains(r#""selectedType":"oauth-personal""#),
@@ -210,21 +211,18 @@ fn the_gateway_comes_by_environment_and_a_login_without_a_key() {
 #[test]
 fn what_it_cannot_honour_is_refused_by_name() {
     let config = json!({"prompt": "x", "mcp_config": "a.json", "allowed_tools": ["Read"]});
-    assert_snapshot!(refusals(&GeminiCli, &config), @"
+    assert_snapshot!(refusals(&GEMINI, &config), @"
     Gemini CLI has no option for `allowed_tools` | leave it out: every tool is allowed in the trial's own workspace
     Gemini CLI has no option for `mcp_config` | put `mcpServers` into `.gemini/settings.json` of the repo
     ");
-    assert_snapshot!(refusals(&GeminiCli, &json!({"prompt": "x", "max_turns": 0})), @"
+    assert_snapshot!(refusals(&GEMINI, &json!({"prompt": "x", "max_turns": 0})), @"
     `max_turns` is at least 1 | none
     ");
     let old = Start {
         help: "Usage: gemini --yolo",
         ..Start::default()
     };
-    let error = old
-        .launch(&GeminiCli, &json!({"prompt": "x"}))
-        .err()
-        .unwrap();
+    let error = old.launch(&GEMINI, &json!({"prompt": "x"})).err().unwrap();
     assert_eq!(error.message, "agent 1.2.3 has no option --output-format");
 }
 
@@ -233,7 +231,7 @@ proptest! {
     fn damaged_lines_never_panic(output in damaged(concat!(
         sample!("edit"), sample!("failed-tool"), sample!("401"), sample!("loop")
     ))) {
-        let (conclusion, _) = conclude(&GeminiCli, &output, &output, exited(0));
+        let (conclusion, _) = conclude(&GEMINI, &output, &output, exited(0));
         prop_assert!(conclusion.counts.malformed_lines <= output.lines().count() as u64);
     }
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    agent::Adapter as _,
     agents::replay::{self, Recorded, configure, ended, endpoint, exited, show},
     outcome::EndedBy,
 };
@@ -24,7 +25,7 @@ fn read(trajectory: &str, ending: Ending) -> String {
         ending,
         ..Recorded::default()
     };
-    show(Box::new(MiniSession::new(Form::Screen)), &recorded)
+    show(MINI.recorded_session().unwrap(), &recorded)
 }
 
 #[test]
@@ -55,7 +56,7 @@ fn a_recorded_trajectory_reads_the_same() {
         ending: exited(0),
         ..Recorded::default()
     };
-    let shown = show(Box::new(MiniSession::new(Form::Trajectory)), &recorded);
+    let shown = show(MINI.recorded_session().unwrap(), &recorded);
     let lived = read(EDIT, exited(0));
     assert_eq!(
         Some(shown.as_str()),
@@ -111,29 +112,25 @@ fn without_a_trajectory_it_is_a_timeout_or_no_result() {
 #[test]
 fn the_prompt_and_the_limits_go_into_a_config_file() {
     let yaml = "model: gpt-x\nmax_turns: 5\ncost_limit: 1.5\ntemperature: 0\nmax_tokens: 100";
-    let launch = replay::launch(&MiniSwe, yaml, "", None).unwrap();
+    let launch = replay::launch(&MINI, yaml, "", None).unwrap();
     assert_snapshot!(launch.argv.join(" "), @"/bin/cli --yolo --exit-immediately -o /scratch/trajectory.json -c mini.yaml -c /scratch/mini.yaml");
     assert_snapshot!(String::from_utf8_lossy(&launch.files[0].1), @r#"{"agent":{"cost_limit":1.5,"step_limit":5},"model":{"model_kwargs":{"max_tokens":100,"temperature":0.0},"model_name":"openai/gpt-x"},"run":{"task":"Say \"hi\"\n$HOME"}}"#);
     assert_eq!(launch.collect, ["/scratch/trajectory.json"]);
-    let launch = replay::launch(&MiniSwe, yaml, "", Some(&endpoint())).unwrap();
+    let launch = replay::launch(&MINI, yaml, "", Some(&endpoint())).unwrap();
     assert_eq!(launch.env["OPENAI_API_BASE"], "http://127.0.0.1:4000/v1");
     assert_eq!(launch.env["OPENAI_API_KEY"], "virtual");
 }
 
 #[test]
 fn what_it_cannot_honour_is_refused_by_name() {
-    let refused = configure(
-        &MiniSwe,
-        "model: gpt-x\nallowed_tools: [Read]\ntransport: pty",
-    )
-    .err();
+    let refused = configure(&MINI, "model: gpt-x\nallowed_tools: [Read]\ntransport: pty").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
     mini-swe-agent has no option for `allowed_tools` (leave it out: its only tool is the shell)
     mini-swe-agent has no option for `transport` (leave it out)
     ");
-    let refused = configure(&MiniSwe, "{}").err();
+    let refused = configure(&MINI, "{}").err();
     assert_snapshot!(refused.unwrap().join("\n"), @"mini-swe-agent needs a `model` (name one, such as `anthropic/claude-sonnet-4-5`)");
-    let refused = configure(&MiniSwe, "model: gpt-x\ntemperature: 3\nmax_turns: 0").err();
+    let refused = configure(&MINI, "model: gpt-x\ntemperature: 3\nmax_turns: 0").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
     `temperature` is a number from 0 to 2 ()
     `max_turns` is at least 1 ()
@@ -148,6 +145,6 @@ proptest! {
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20),
     ) {
         let bytes = replay::damaged(EDIT, &damage);
-        replay::survive(Box::new(MiniSession::new(Form::Trajectory)), &bytes);
+        replay::survive(MINI.recorded_session().unwrap(), &bytes);
     }
 }

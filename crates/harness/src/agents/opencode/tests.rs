@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    agent::{Adapter as _, Input},
     agents::replay::{self, Recorded, configure, endpoint, exited, show},
     outcome::EndedBy,
 };
@@ -23,7 +24,7 @@ const EDIT: &str = session!("edit");
 const HELP: &str = "--format --title --auto --thinking --model --variant --agent";
 
 fn read(stdout: &str, ending: Ending) -> String {
-    let session = Box::new(OpenCodeSession::default());
+    let session = OPENCODE.recorded_session().unwrap();
     let recorded = Recorded {
         stdout,
         ending,
@@ -117,7 +118,7 @@ fn silence_up_to_the_idle_limit_is_a_timeout() {
 
 #[test]
 fn the_prompt_comes_on_standard_input_and_nothing_is_shared_or_updated() {
-    let launch = replay::launch(&OpenCode, "model: claude-x\nvariant: high", HELP, None).unwrap();
+    let launch = replay::launch(&OPENCODE, "model: claude-x\nvariant: high", HELP, None).unwrap();
     assert_snapshot!(launch.argv.join(" "), @"/bin/cli run --format json --title proctor --auto --thinking --model anthropic/claude-x --variant high");
     assert_eq!(launch.input, Input::Bytes(b"Say \"hi\"\n$HOME".to_vec()));
     let files: Vec<_> = launch
@@ -138,37 +139,37 @@ fn an_endpoint_stands_in_the_config_and_its_key_in_the_environment() {
     let endpoint = endpoint();
     let config = |model: &str| {
         let yaml = format!("model: {model}");
-        let launch = replay::launch(&OpenCode, &yaml, HELP, Some(&endpoint)).unwrap();
+        let launch = replay::launch(&OPENCODE, &yaml, HELP, Some(&endpoint)).unwrap();
         assert_eq!(launch.env[ENDPOINT_KEY], "virtual");
         String::from_utf8(launch.files[0].1.clone()).unwrap()
     };
     assert_snapshot!(config("anthropic/claude-x"), @r#"{"autoupdate":false,"provider":{"anthropic":{"models":{"claude-x":{}},"options":{"apiKey":"{env:PROCTOR_MODEL_KEY}","baseURL":"http://127.0.0.1:4000/v1"}}},"share":"disabled"}"#);
     assert_snapshot!(config("gemini-x"), @r#"{"autoupdate":false,"provider":{"google":{"models":{"gemini-x":{}},"options":{"apiKey":"{env:PROCTOR_MODEL_KEY}","baseURL":"http://127.0.0.1:4000/v1beta"}}},"share":"disabled"}"#);
     assert_snapshot!(config("local/m"), @r#"{"autoupdate":false,"provider":{"local":{"models":{"m":{}},"npm":"@ai-sdk/openai-compatible","options":{"apiKey":"{env:PROCTOR_MODEL_KEY}","baseURL":"http://127.0.0.1:4000/v1"}}},"share":"disabled"}"#);
-    let none = replay::launch(&OpenCode, "{}", HELP, Some(&endpoint))
+    let none = replay::launch(&OPENCODE, "{}", HELP, Some(&endpoint))
         .err()
         .unwrap();
     assert_eq!(
         none.to_string(),
-        "opencode behind the gateway needs a `model`"
+        "OpenCode behind the gateway needs a `model`"
     );
 }
 
 #[test]
 fn options_of_other_agents_are_refused_by_name() {
-    let refused = configure(&OpenCode, "temperature: 0.5\nmax_turns: 3\nagent_name: x").err();
+    let refused = configure(&OPENCODE, "temperature: 0.5\nmax_turns: 3\nagent_name: x").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
-    opencode has no option for `agent_name` (use `args: [--agent, NAME]` with an agent that the repo defines)
-    opencode has no option for `max_turns` (set `agent.build.steps` in the repo's opencode.json, or use the test case's `timeout`)
-    opencode has no option for `temperature` (set `agent.build.temperature` in the repo's opencode.json)
+    OpenCode has no option for `agent_name` (use `args: [--agent, NAME]` with an agent that the repo defines)
+    OpenCode has no option for `max_turns` (set `agent.build.steps` in the repo's opencode.json, or use the test case's `timeout`)
+    OpenCode has no option for `temperature` (set `agent.build.temperature` in the repo's opencode.json)
     ");
-    let refused = configure(&OpenCode, "model: sonnet").err();
-    assert_snapshot!(refused.unwrap().join("\n"), @"opencode cannot tell who makes `sonnet` (write `provider/name`, such as `anthropic/claude-sonnet-4-5`)");
+    let refused = configure(&OPENCODE, "model: sonnet").err();
+    assert_snapshot!(refused.unwrap().join("\n"), @"OpenCode does not know the maker of `sonnet` (write `provider/name`, such as `anthropic/claude-sonnet-4-5`)");
 }
 
 #[test]
 fn a_version_without_an_option_says_so() {
-    let launch = replay::launch(&OpenCode, "variant: high", "--format --model", None);
+    let launch = replay::launch(&OPENCODE, "variant: high", "--format --model", None);
     let error = launch.err().unwrap();
     assert_eq!(error.to_string(), "cli 1.2.3 has no option --variant");
 }
@@ -181,6 +182,6 @@ proptest! {
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20),
     ) {
         let bytes = replay::damaged(EDIT, &damage);
-        replay::survive(Box::new(OpenCodeSession::default()), &bytes);
+        replay::survive(OPENCODE.recorded_session().unwrap(), &bytes);
     }
 }

@@ -6,20 +6,15 @@ use serde_json::Value;
 use super::super::{
     fault::ApiFault,
     gemini_cli::fault,
+    reader::Reader,
     tokens::{Tokens, number},
     transcript::{Failed, Transcript, answer, call, text},
-    verdict::{End, Names},
+    verdict::End,
 };
 use crate::{
     outcome::Ending,
-    session::{Conclusion, MessageKind, Role, Session, SessionEvent, SessionHost, Source, Text},
+    session::{MessageKind, Role, SessionEvent, SessionHost, Text},
     usage::{Usage, UsageSource},
-};
-
-static NAMES: Names = Names {
-    title: "Qwen Code",
-    code: "QWEN",
-    login: "Set the key that goes with `auth_type`, such as OPENAI_API_KEY, to a valid one",
 };
 
 /// Only for a rate limit or an overload does it wait this long before it tries again.
@@ -28,8 +23,9 @@ const RATE_LIMIT_WAIT_MS: u64 = 60_000;
 const TURN_LIMIT: i32 = 53;
 const BUDGET: i32 = 55;
 
-/// The session.
-pub(super) struct QwenSession {
+/// Reads one `qwen`.
+#[derive(Default)]
+pub(super) struct QwenReader {
     transcript: Transcript,
     /// Added up from messages.
     so_far: Tokens,
@@ -37,29 +33,7 @@ pub(super) struct QwenSession {
     account: Option<Usage>,
 }
 
-impl QwenSession {
-    pub(super) fn new() -> QwenSession {
-        QwenSession {
-            transcript: Transcript::new(&NAMES),
-            so_far: Tokens::default(),
-            account: None,
-        }
-    }
-
-    fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
-        let subtype = text(event, "/subtype").unwrap_or_default();
-        match (text(event, "/type").unwrap_or_default(), subtype) {
-            ("system", "init") => self.init(event, host),
-            ("system", "retry") => self.retry(event, host),
-            ("assistant", _) => self.assistant(event, host),
-            ("user", _) => self.blocks(event, host),
-            ("result", _) => self.result(event, host),
-            // Pieces of what comes whole, and the bookkeeping of goals.
-            ("stream_event", _) => {}
-            _ => self.transcript.counts.unknown_events += 1,
-        }
-    }
-
+impl QwenReader {
     fn init(&mut self, event: &Value, host: &mut dyn SessionHost) {
         let owned = |pointer| text(event, pointer).map(str::to_owned);
         self.transcript.model = owned("/model");
@@ -89,11 +63,7 @@ impl QwenSession {
             return;
         }
         self.so_far = self.so_far.plus(tokens);
-        let (input_tokens, output_tokens) = self.so_far.so_far();
-        host.event(SessionEvent::Progress {
-            input_tokens,
-            output_tokens,
-        });
+        self.so_far.report(host);
     }
 
     fn blocks(&mut self, event: &Value, host: &mut dyn SessionHost) {
@@ -146,24 +116,30 @@ impl QwenSession {
     }
 }
 
-impl Session for QwenSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if source == Source::Stderr {
-            self.transcript.stderr(line, host);
-        } else if let Some(event) = self.transcript.object(line) {
-            self.event(&event, host);
+impl Reader for QwenReader {
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
+    }
+
+    fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
+        let subtype = text(event, "/subtype").unwrap_or_default();
+        match (text(event, "/type").unwrap_or_default(), subtype) {
+            ("system", "init") => self.init(event, host),
+            ("system", "retry") => self.retry(event, host),
+            ("assistant", _) => self.assistant(event, host),
+            ("user", _) => self.blocks(event, host),
+            ("result", _) => self.result(event, host),
+            // Pieces of what comes whole, and the bookkeeping of goals.
+            ("stream_event", _) => {}
+            _ => self.transcript.counts.unknown_events += 1,
         }
     }
 
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
-        self.transcript.counts.oversized_lines += 1;
-    }
-
-    fn finish(mut self: Box<Self>, ending: &Ending, _host: &mut dyn SessionHost) -> Conclusion {
+    fn finish(&mut self, ending: &Ending, _host: &mut dyn SessionHost) -> Option<Usage> {
         if self.transcript.end == End::Open && ending.ended_by.is_none() {
             self.transcript.end = match ending.code {
-                Some(TURN_LIMIT) => gave_up("MAX_TURNS", "reached its turn limit (max_turns)"),
-                Some(BUDGET) => gave_up("BUDGET", "reached a limit that its arguments set"),
+                Some(TURN_LIMIT) => End::gave_up("MAX_TURNS", "reached its turn limit (max_turns)"),
+                Some(BUDGET) => End::gave_up("BUDGET", "reached a limit that its arguments set"),
                 _ => End::Open,
             };
         }
@@ -172,7 +148,7 @@ impl Session for QwenSession {
             lower_bound: true,
             ..usage
         });
-        self.transcript.conclude(self.account.or(seen), ending)
+        self.account.take().or(seen)
     }
 }
 
@@ -183,16 +159,9 @@ fn end(result: &Value) -> End {
     }
     let message = text(result, "/error/message").unwrap_or_default();
     if message.starts_with("Loop detection halted") {
-        return gave_up("LOOP", "found itself in a loop and stopped");
+        return End::gave_up("LOOP", "found itself in a loop and stopped");
     }
     End::Failed(fault(message))
-}
-
-fn gave_up(code: &'static str, why: &str) -> End {
-    End::GaveUp {
-        code,
-        why: why.to_owned(),
-    }
 }
 
 fn message(host: &mut dyn SessionHost, kind: MessageKind, content: &str, parent: Option<&str>) {

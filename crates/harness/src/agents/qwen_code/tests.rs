@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    agent::Input,
     agents::recorded::{
         Start, conclude, damaged, ended, exited, gateway, refusals, replay, shown_launch,
     },
@@ -22,7 +23,7 @@ const EDIT: &str = sample!("edit");
 
 #[test]
 fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
-    assert_snapshot!(replay(&QwenCode, EDIT, exited(0)), @r#"
+    assert_snapshot!(replay(&QWEN, EDIT, exited(0)), @r#"
     started qwen3-coder-plus c115d49d-6873-42c3-beb9-99c32b0d6a37
     Assistant thinks "Let me think."
     Assistant says "I will write the file."
@@ -35,14 +36,14 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
     used 1300 in, 70 out, 1200 cache read, ? cache written (ResultEvent)
     0 retries, 0 unknown, 0 malformed
     "#);
-    let (conclusion, _) = conclude(&QwenCode, EDIT, "", exited(0));
+    let (conclusion, _) = conclude(&QWEN, EDIT, "", exited(0));
     assert_eq!(conclusion.version.as_deref(), Some("0.24.4"));
     assert_eq!(conclusion.turns, Some(2));
 }
 
 #[test]
 fn a_failed_tool_says_why() {
-    assert_snapshot!(replay(&QwenCode, sample!("failed-tool"), exited(0)), @r#"
+    assert_snapshot!(replay(&QWEN, sample!("failed-tool"), exited(0)), @r#"
     started qwen3-coder-plus b35a32c2-9de0-496e-aece-c45251dd5c6a
     Assistant thinks "Let me think."
     Assistant says "I will write the file."
@@ -55,7 +56,7 @@ fn a_failed_tool_says_why() {
     used 1300 in, 70 out, 1200 cache read, ? cache written (ResultEvent)
     0 retries, 0 unknown, 0 malformed
     "#);
-    let (_, told) = conclude(&QwenCode, sample!("failed-command"), "", exited(0));
+    let (_, told) = conclude(&QWEN, sample!("failed-command"), "", exited(0));
     assert!(
         told.0
             .contains("failed [call_5] \"Command: echo one; exit 3"),
@@ -67,7 +68,7 @@ fn a_failed_tool_says_why() {
 #[test]
 fn a_run_without_a_result_gives_a_lower_bound() {
     let stderr = "Reached max session turns for this session.";
-    let (conclusion, _) = conclude(&QwenCode, sample!("max-turns"), stderr, exited(53));
+    let (conclusion, _) = conclude(&QWEN, sample!("max-turns"), stderr, exited(53));
     let usage = conclusion.usage.unwrap();
     assert!(usage.lower_bound);
     assert_eq!(usage.total.input_tokens, Some(800));
@@ -77,7 +78,7 @@ fn a_run_without_a_result_gives_a_lower_bound() {
 
 /// The outcome and the code of the first error.
 fn check(output: &str, ending: Ending, expect: (Outcome, &str)) {
-    let (conclusion, _) = conclude(&QwenCode, output, "", ending);
+    let (conclusion, _) = conclude(&QWEN, output, "", ending);
     let first = conclusion.errors.first();
     let code = first.and_then(|error| error.code.as_deref());
     let seen = (conclusion.outcome, code.unwrap_or_default());
@@ -154,7 +155,7 @@ fn without_a_result_there_is_no_success() {
 fn a_minute_between_tries_is_a_rate_limit() {
     let limited = (Outcome::RateLimit, "QWEN_RATE_LIMIT");
     check(sample!("429"), ended(EndedBy::IdleLimit), limited);
-    let (conclusion, _) = conclude(&QwenCode, sample!("429"), "", exited(0));
+    let (conclusion, _) = conclude(&QWEN, sample!("429"), "", exited(0));
     assert_eq!(conclusion.counts.retries, 1);
 }
 
@@ -168,14 +169,14 @@ fn it_is_launched_with_every_tool_and_the_prompt_as_a_message() {
         env: &[("OPENAI_API_KEY", "real")],
         ..Start::default()
     };
-    let launch = start.launch(&QwenCode, &config).unwrap();
+    let launch = start.launch(&QWEN, &config).unwrap();
     let Input::Bytes(bytes) = &launch.input else {
         panic!("no input");
     };
     let message: Value = serde_json::from_slice(bytes).unwrap();
     assert_eq!(message["message"]["content"][0]["text"], prompt.as_str());
     assert_snapshot!(shown_launch(&launch), @r#"
-    /bin/agent --yolo --auth-type openai --output-format stream-json --input-format stream-json --model qwen3-coder-plus --system-prompt A cow. --append-system-prompt Say moo. --max-session-turns 7 -d
+    /bin/agent --yolo --output-format stream-json --input-format stream-json --auth-type openai --model qwen3-coder-plus --system-prompt A cow. --append-system-prompt Say moo. --max-session-turns 7 -d
     OPENAI_API_KEY=real
     QWEN_CODE_SUPPRESS_YOLO_WARNING=1
     QWEN_TELEMETRY_ENABLED=false
@@ -192,7 +193,7 @@ fn the_gateway_comes_by_the_variables_of_the_wire() {
     };
     let at = |auth_type: &str, name: &str| {
         let config = json!({"prompt": "x", "auth_type": auth_type});
-        start.launch(&QwenCode, &config).unwrap().env[name].clone()
+        start.launch(&QWEN, &config).unwrap().env[name].clone()
     };
     assert_eq!(at("openai", "OPENAI_BASE_URL"), "http://127.0.0.1:4000/v1");
     assert_eq!(at("openai-responses", "OPENAI_API_KEY"), "virtual");
@@ -209,7 +210,7 @@ fn the_gateway_comes_by_the_variables_of_the_wire() {
 #[test]
 fn what_it_cannot_honour_is_refused_by_name() {
     let config = json!({"prompt": "x", "mcp_config": "a.json", "transport": "pty"});
-    assert_snapshot!(refusals(&QwenCode, &config), @"
+    assert_snapshot!(refusals(&QWEN, &config), @"
     Qwen Code has no option for `mcp_config` | use `args: [--mcp-config, FILE]`
     Qwen Code has no option for `transport` | leave it out
     ");
@@ -217,10 +218,7 @@ fn what_it_cannot_honour_is_refused_by_name() {
         prompt: "/clear everything",
         ..Start::default()
     };
-    let error = start
-        .launch(&QwenCode, &json!({"prompt": "x"}))
-        .err()
-        .unwrap();
+    let error = start.launch(&QWEN, &json!({"prompt": "x"})).err().unwrap();
     assert!(error.message.contains("begins with `/`"), "{error}");
 }
 
@@ -229,7 +227,7 @@ proptest! {
     fn damaged_lines_never_panic(output in damaged(concat!(
         sample!("edit"), sample!("failed-tool"), sample!("401"), sample!("cut")
     ))) {
-        let (conclusion, _) = conclude(&QwenCode, &output, "", exited(0));
+        let (conclusion, _) = conclude(&QWEN, &output, "", exited(0));
         prop_assert!(conclusion.counts.malformed_lines <= output.lines().count() as u64);
     }
 }
