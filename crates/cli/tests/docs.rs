@@ -1,6 +1,5 @@
-//! What the README, `docs/` and `examples/` say is true: their YAML is valid, their commands exist,
-//! their links lead somewhere, and the tests they name are there. The examples
-//! speak `sh`, and what they say is the same everywhere.
+//! Checks the README, `docs/` and `examples/`: YAML is valid, commands and links exist, and the
+//! named tests exist. The examples use `sh`.
 
 #![cfg(unix)]
 #![allow(
@@ -105,7 +104,7 @@ fn folder(context: &TestContext) -> Utf8PathBuf {
         std::fs::create_dir_all(folder.join(name)).unwrap();
     }
     for (name, text) in [
-        ("prompt.md", "Mend leap.sh."),
+        ("prompt.md", "Fix leap.sh."),
         ("expected.json", "{}"),
         ("solution.patch", ""),
         (
@@ -181,7 +180,7 @@ fn configs(folder: &Utf8Path) -> Vec<(String, String)> {
     found
 }
 
-/// Editors check files against the schema: it takes whatever the program takes.
+/// Editors check files against the schema: it accepts everything that the program accepts.
 #[test]
 fn every_yaml_example_fits_the_published_schema() {
     let schema: Value =

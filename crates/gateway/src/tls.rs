@@ -1,5 +1,5 @@
-//! A certificate of our own, for a gateway that other machines reach: made when it starts, trusted
-//! by whoever was given it, and gone with the process.
+//! A self-signed certificate for a gateway that other machines connect to. It is created at the
+//! start, and clients that received it trust it. It is discarded with the process.
 
 use std::io;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ pub struct CapturePaths {
 /// How much a [`Capture`] writes.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureLimits {
-    /// The most bytes of each raw log; 1 GiB by default. What comes beyond is counted only.
+    /// The maximum size of each raw log; 1 GiB by default. Further bytes are only counted.
     pub raw: u64,
     /// The most bytes of output in the transcript; 10 MiB by default. A line that says so follows.
     pub transcript: u64,
@@ -42,7 +42,7 @@ impl Default for CaptureLimits {
 pub struct CaptureError {
     /// The file.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
@@ -67,7 +67,8 @@ impl Capture {
         })
     }
 
-    /// Adds what a process wrote. An error is told once per file; from then on its bytes are only counted.
+    /// Adds output of a process. An error is reported once per file; its later bytes are only
+    /// counted.
     pub fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), CaptureError> {
         let raw = match stream {
             Stream::Stdout => &mut self.stdout,
@@ -217,7 +218,7 @@ mod tests {
     /// Only Linux has a file that is always full.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_told_once_and_the_other_files_go_on() {
+    fn full_disk_is_reported_once_and_other_files_continue() {
         let folder = tempfile::tempdir().unwrap();
         let mut paths = paths(folder.path());
         paths.stdout = "/dev/full".into();

@@ -1,4 +1,4 @@
-//! What to run, and within which bounds.
+//! The command to run, and its limits.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,11 +17,11 @@ pub struct Command {
     pub env: BTreeMap<OsString, OsString>,
     /// The working directory; it must exist.
     pub cwd: PathBuf,
-    /// What the process reads.
+    /// The standard input of the process.
     pub stdin: Stdin,
     /// Where the process writes.
     pub output: Output,
-    /// What ends the process if it does not end by itself.
+    /// The limits that stop the process.
     pub limits: Limits,
 }
 
@@ -40,7 +40,7 @@ impl Command {
     }
 }
 
-/// What a process reads on stdin.
+/// The standard input of a process.
 #[derive(Clone, Debug)]
 pub enum Stdin {
     /// Nothing: `/dev/null`, on Windows `NUL`.
@@ -67,15 +67,15 @@ pub enum Output {
     },
 }
 
-/// What ends a process, and how patiently.
+/// The limits of a process, and the grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest it may run.
     pub wall: Option<Duration>,
     /// The longest it may write nothing.
     pub idle: Option<Duration>,
-    /// The most bytes it may write in total. What comes beyond is read and counted, but not delivered, and
-    /// the exit says [`OutputLimit`](crate::EndReason::OutputLimit).
+    /// The maximum number of output bytes in total. Further bytes are read and counted, but not
+    /// delivered, and the exit has the reason [`OutputLimit`](crate::EndReason::OutputLimit).
     pub output: Option<u64>,
     /// The time between SIGTERM and SIGKILL; on Windows between Ctrl-Break and the end of the job.
     pub term_grace: Duration,

@@ -21,7 +21,7 @@ pub enum Error {
         /// The file that was found.
         path: PathBuf,
     },
-    /// The working directory is missing or is no directory.
+    /// The working directory is missing or not a directory.
     #[error("working directory {} does not exist", cwd.display())]
     CwdMissing {
         /// As given.
@@ -32,7 +32,7 @@ pub enum Error {
     Start {
         /// As given.
         program: OsString,
-        /// What it said.
+        /// The error message.
         source: io::Error,
     },
     /// The command line is longer than Windows takes, or its shell if it is a script.
@@ -62,7 +62,7 @@ pub enum Error {
     Supervisor {
         /// The executable that should supervise.
         executable: PathBuf,
-        /// What went wrong.
+        /// The cause.
         source: io::Error,
     },
     /// A pipe or pseudo-terminal could not be made.
@@ -70,7 +70,7 @@ pub enum Error {
     Stdio {
         /// As given.
         program: OsString,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A quick command took too long and was killed.
@@ -86,7 +86,7 @@ pub enum Error {
     Wait {
         /// As given.
         program: OsString,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// How a process ended: what the operating system said, and whether we ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// What the operating system said; `None` if it was never known.
+    /// The exit status from the operating system; `None` if unknown.
     pub status: Option<Status>,
     /// Why we ended the process; `None` if it ended by itself.
     pub ended_by: Option<EndReason>,
@@ -21,7 +21,7 @@ impl Exit {
     }
 }
 
-/// What the operating system said about the end of a process. As text it says in words what is known of it.
+/// The exit status of a process from the operating system. `Display` describes it in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -32,7 +32,8 @@ pub enum Status {
 }
 
 impl Status {
-    /// What killed a process on Windows, whose codes for that are as good as names. No other system has such codes.
+    /// The name of an exception code that killed a process on Windows. Other systems have no such
+    /// codes.
     pub fn crash(self) -> Option<&'static str> {
         let Self::Code(code) = self else { return None };
         let code = code.cast_unsigned();
@@ -44,7 +45,7 @@ impl Status {
     fn code_in_words(code: i32) -> String {
         match Self::Code(code).crash() {
             Some(crash) => format!("0x{:08X} ({crash})", code.cast_unsigned()),
-            // One that nobody knows is still better looked up in this form.
+            // An unknown code is easier to look up in this form.
             None if code < 0 => format!("0x{:08X}", code.cast_unsigned()),
             None => code.to_string(),
         }
@@ -120,7 +121,7 @@ pub struct Report {
     pub duration: Duration,
     /// Processes that outlived the main one by more than its grace, and were killed. At most 64 are named.
     pub leaked: Vec<Leak>,
-    /// What the whole tree used; `None` if it was never known.
+    /// The resources used by the process tree; `None` if unknown.
     pub usage: Option<Usage>,
     /// Bytes read from stdout, delivered or not.
     pub stdout_bytes: u64,
@@ -128,7 +129,7 @@ pub struct Report {
     pub stderr_bytes: u64,
 }
 
-/// The end of a process as whoever watched it saw it.
+/// The end of a process, as observed by its supervisor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finished {
     pub(crate) exit: Exit,
@@ -147,7 +148,7 @@ pub struct Leak {
     pub name: String,
 }
 
-/// What a process and its descendants used.
+/// The resources used by a process and its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user code, summed over the tree.
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_in_words() {
+    fn exit_is_described_in_words() {
         let check = |status: Status, expect: &str| assert_eq!(status.to_string(), expect);
         let code = |code: u32| Status::Code(code.cast_signed());
         check(code(0), "exit code 0");

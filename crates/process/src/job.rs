@@ -1,4 +1,4 @@
-//! What the first process of a container is told to run, and what it says about it in the end.
+//! The job of the first process of a container, and its report.
 //!
 //! Both are JSON files, because files reach every engine: by a mount, or in an archive.
 
@@ -29,10 +29,10 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// The working directory; it must exist.
     pub cwd: String,
-    /// Who runs it, as images write it: a name or number, and optionally a group after a colon. Needs a container
-    /// that was started as root; `None` is whoever the container was started as.
+    /// The user, as images specify it: a name or number, and optionally a group after a colon.
+    /// Requires a container that was started as root; `None` means the container's user.
     pub user: Option<String>,
-    /// What it reads.
+    /// The standard input.
     pub input: JobInput,
     /// A terminal for stdout and stderr; pipes if `None`.
     pub terminal: Option<TerminalSize>,
@@ -40,9 +40,9 @@ pub struct Job {
     pub relays: Vec<Relay>,
     /// Another command that is kept running beside it, such as the entry point of the image. Its output goes nowhere.
     pub service: Option<Service>,
-    /// What has to succeed before it starts.
+    /// The readiness check before the start.
     pub readiness: Option<Readiness>,
-    /// After this time it is ended even if nobody outside asks for that.
+    /// The time limit inside the container, independent of outside requests.
     pub wall: Option<Duration>,
     /// The time between SIGTERM and SIGKILL.
     pub term_grace: Duration,
@@ -55,7 +55,7 @@ pub struct Job {
 pub struct Service {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Who runs it, as in [`Job::user`].
+    /// The user, as in [`Job::user`].
     pub user: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl Readiness {
     }
 }
 
-/// What a [`Job`] reads.
+/// The standard input of a [`Job`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobInput {
@@ -112,7 +112,7 @@ pub struct Relay {
     pub socket: PathBuf,
 }
 
-/// What became of a [`Job`].
+/// The result of a [`Job`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobReport {
     /// Why it could not be started; everything else is empty then.
@@ -150,7 +150,7 @@ pub enum JobFailure {
     /// The job is missing or not understood.
     #[error("the job cannot be read: {reason}")]
     Job {
-        /// What was wrong.
+        /// The cause.
         reason: String,
     },
     /// No such file, or no such name in `PATH`.
@@ -177,7 +177,7 @@ pub enum JobFailure {
         /// As given.
         user: String,
     },
-    /// What [`Job::readiness`] names never succeeded.
+    /// The check of [`Job::readiness`] never succeeded.
     #[error("the container did not become ready: {reason}")]
     NotReady {
         /// How it failed the last time.
@@ -188,7 +188,7 @@ pub enum JobFailure {
     Relay {
         /// As given.
         listen: SocketAddr,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
     /// The operating system refused to execute the program.
@@ -196,7 +196,7 @@ pub enum JobFailure {
     Start {
         /// As given.
         program: String,
-        /// What it said.
+        /// The error message.
         reason: String,
     },
 }

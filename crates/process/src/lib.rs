@@ -75,7 +75,10 @@ pub fn hide_from_others(keeps: impl Fn(&[u8]) -> bool) -> std::io::Result<()> {
 /// Says that there is no container to be the first process of: they have Linux inside on every platform.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn refuse_init() -> ExitCode {
-    #[expect(clippy::print_stderr, reason = "there is nobody else to tell")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "standard error is the only channel here"
+    )]
     {
         eprintln!(
             "error: {INIT} is for the first process of a container, which is always a Linux program"

@@ -1,10 +1,10 @@
 //! Cuts a stream of chunks into lines without copying those that lie whole in a chunk, and without growing
 //! with lines that are too long.
 
-/// The longest line that is kept, unless told otherwise.
+/// The default maximum length of a line.
 const MAX_LINE: usize = 8 * 1024 * 1024;
 
-/// What the buffer may keep of its size between lines.
+/// The capacity that the buffer keeps between lines.
 const KEEP: usize = 64 * 1024;
 
 /// One line.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What Windows itself can start, in the order in which `cmd.exe` looks for it. `PATHEXT` may leave some out or order
-/// them otherwise; what else it lists is opened by other programs, not started.
+/// The extensions that Windows can start, in the search order of `cmd.exe`. `PATHEXT` may omit or
+/// reorder them. Its other extensions are opened by other programs, not started.
 const STARTABLE: [&str; 4] = ["COM", "EXE", "BAT", "CMD"];
 
 /// The files that `name`, which may be a path, stands for where `PATHEXT` is this: the name itself if its extension says
@@ -66,7 +66,7 @@ pub fn plain_path(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether Windows takes a name for something else than a file of that name, unless it is told not to.
+/// Whether Windows interprets a name as something other than a file, unless the path is verbatim.
 fn is_special(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name).trim_end();
     let devices = ["CON", "PRN", "AUX", "NUL"];
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_what_windows_can_start() {
+    fn program_names_resolve_by_pathext() {
         let check = |name: &str, list: Option<&str>, expect: &[&str]| {
             let names = startable_names(OsStr::new(name), list.map(OsStr::new));
             assert_eq!(names, expect, "{name} {list:?}");

@@ -20,16 +20,18 @@ const CHUNK: usize = 64 * 1024;
 /// read in small pieces on Windows, and each has to be waited for.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// How long a stream may stay open in all, lest someone outside who writes now and then hold us for ever.
+/// The maximum time that a stream may stay open after the exit. A process outside that keeps
+/// writing must not block forever.
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
-/// More than a pipe holds: whatever comes beyond it when all are gone is not theirs.
+/// More than a pipe holds: later bytes do not come from the process tree.
 const DRAIN_BYTES: usize = 4 * 1024 * 1024;
 
 /// How much longer than its graces a supervisor may take to end everything before we do it ourselves.
 const OVERDUE: Duration = Duration::from_secs(10);
 
-/// How often a supervisor is told to go on while it should be ending everything, lest the process stopped it.
+/// The interval between SIGCONT signals to a supervisor that should be killing everything, in case
+/// the process stopped it.
 const NUDGE: Duration = Duration::from_millis(250);
 
 /// Which stream a process wrote to.
@@ -42,7 +44,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// What a process did next.
+/// The next event of a process.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// It wrote these bytes.
@@ -252,7 +254,7 @@ impl Process {
         });
     }
 
-    /// What must hold even while output keeps coming.
+    /// Checks that must also run while output keeps coming.
     fn enforce_time(&mut self) {
         if self.finished.is_some() {
             return;

@@ -20,7 +20,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How long they may hold it in all.
 const LONGEST_LINGER: Duration = Duration::from_secs(5);
 
-/// What is kept of each stream, unless told otherwise.
+/// The default maximum of bytes kept from each stream.
 const CAP: usize = 64 * 1024 * 1024;
 
 /// A helper program to run.
@@ -35,7 +35,7 @@ pub struct QuickCommand {
     pub env: BTreeMap<OsString, OsString>,
     /// Its working directory; ours if not given.
     pub cwd: Option<PathBuf>,
-    /// What it reads.
+    /// The standard input.
     pub stdin: Source,
     /// Where its stdout goes.
     pub stdout: Sink,
@@ -43,7 +43,7 @@ pub struct QuickCommand {
     pub cap: usize,
 }
 
-/// What a helper reads.
+/// The standard input of a helper.
 #[derive(Debug)]
 pub enum Source {
     /// Nothing.
@@ -52,7 +52,7 @@ pub enum Source {
     Bytes(Vec<u8>),
     /// A file from where it stands.
     File(File),
-    /// What someone writes into the other end.
+    /// The data written to the other end.
     Pipe(PipeReader),
 }
 
@@ -63,18 +63,18 @@ pub enum Sink {
     Collect,
     /// Into a file, from where it stands.
     File(File),
-    /// To whoever reads the other end.
+    /// To the reader of the other end.
     Pipe(PipeWriter),
 }
 
-/// What became of a helper.
+/// The result of a helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
     /// How it ended.
     pub status: Status,
-    /// What it wrote to stdout, if that was collected.
+    /// The collected stdout.
     pub stdout: Vec<u8>,
-    /// What it wrote to stderr.
+    /// The collected stderr.
     pub stderr: Vec<u8>,
     /// Whether it wrote more than was kept.
     pub truncated: bool,
@@ -189,7 +189,7 @@ pub async fn pipeline(
     }
 }
 
-/// A helper that runs; killed with whatever it started when dropped before its end.
+/// A running helper. If dropped early, it is killed with its descendants.
 struct Running {
     program: OsString,
     helper: Helper,
@@ -281,7 +281,7 @@ async fn linger(mut streams: impl Future<Output = ()> + Unpin, reads: &AtomicU64
     }
 }
 
-/// Writes the input; a helper that does not want all of it closes its end, which is no error.
+/// Writes the input. A helper may close its end early, which is not an error.
 async fn feed(stdin: Option<(impl AsyncWrite + Unpin, Vec<u8>)>) {
     if let Some((mut pipe, bytes)) = stdin {
         let _ = pipe.write_all(&bytes).await;

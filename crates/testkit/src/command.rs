@@ -22,7 +22,7 @@ pub struct Program {
     deadline: Duration,
 }
 
-/// What a program left behind.
+/// The result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// The exit code, unless a signal ended it.
@@ -145,12 +145,12 @@ impl Running {
         self.status().is_none()
     }
 
-    /// What it has written to stdout so far.
+    /// The stdout so far.
     pub fn stdout_so_far(&self) -> String {
         read(&self.output, "stdout")
     }
 
-    /// What it has written to stderr so far.
+    /// The stderr so far.
     pub fn stderr_so_far(&self) -> String {
         read(&self.output, "stderr")
     }

@@ -39,8 +39,7 @@ impl TestContext {
         Self::at(proctor, prefix, &std::env::temp_dir())
     }
 
-    /// The same in memory where there is a place for that: trials wait for the disk, and a hundred of them would wait
-    /// for whatever else it is busy with.
+    /// The same in memory if possible: a hundred trials would otherwise wait for a busy disk.
     pub fn in_memory(proctor: &str) -> Self {
         let memory = Path::new("/dev/shm");
         let disk = std::env::temp_dir();

@@ -42,7 +42,7 @@ pub fn docker_host() -> Option<String> {
 }
 
 impl TestContext {
-    /// What the `docker` program says of the engine at an address.
+    /// The output of the `docker` program for the engine at an address.
     #[track_caller]
     pub fn docker(&self, host: &str, args: &[&str]) -> String {
         let all = ["-H", host].into_iter().chain(args.iter().copied());
@@ -107,7 +107,7 @@ impl PrivateEngine {
         let log = std::fs::File::create(self.folder.join("log")).expect("a log");
         // A helper that died with its engine may not have been waited for yet, and would pass for a living one.
         let _ = std::fs::remove_file(self.folder.join("exec/containerd/containerd.pid"));
-        // In a network of its own, lest it touches the bridge of another engine.
+        // In its own network namespace, so that it does not touch the bridge of another engine.
         let mut command = Command::new("unshare");
         command
             .args(["--net", "dockerd", "--data-root"])

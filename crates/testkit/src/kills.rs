@@ -14,7 +14,7 @@ use crate::command::Program;
 pub struct Kills {
     /// How often.
     pub count: u32,
-    /// What the instants follow from.
+    /// The seed of the instants.
     pub seed: u64,
     /// No later than this after a start.
     pub within: Duration,
@@ -29,7 +29,7 @@ pub enum Start {
     Resume,
 }
 
-/// What is known of the finished trials of one run: their records, to the byte.
+/// The records of the finished trials of one run, byte for byte.
 #[derive(Default)]
 struct Known {
     run: Utf8PathBuf,
@@ -67,7 +67,7 @@ impl Kills {
                 continue;
             }
             output.assert_code(0);
-            assert_whole(&run.expect("a run that came to its end"));
+            assert_whole(&run.expect("a finished run"));
             if is_last {
                 return;
             }
@@ -127,7 +127,7 @@ fn is_attempt(folder: &Utf8Path) -> bool {
     folder.as_str().contains(".attempt-")
 }
 
-/// The records of trials that came to their end.
+/// The records of finished trials.
 fn finished(run: &Utf8Path) -> BTreeMap<Utf8PathBuf, Vec<u8>> {
     let folders = trial_folders(run).into_iter();
     let records = folders.filter(|folder| !is_attempt(folder));
@@ -138,7 +138,7 @@ fn finished(run: &Utf8Path) -> BTreeMap<Utf8PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// Every trial of the plan has one record, and whatever else was begun is known as interrupted.
+/// Every trial of the plan has one record, and all other attempts are interrupted.
 fn assert_whole(run: &Utf8Path) {
     let plan = fs_err::read(run.join("plan.json")).expect("the plan");
     let plan: Value = serde_json::from_slice(&plan).expect("a plan is JSON");

@@ -3,7 +3,7 @@
 use proctor_scripted_model::{Answer, Script, Usage};
 use serde_json::json;
 
-/// What each message of these scripts costs, so that sums are easy to check.
+/// The usage of each message of these scripts, so that sums are easy to check.
 pub const USAGE: Usage = Usage {
     input: 100,
     output: 20,

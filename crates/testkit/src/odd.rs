@@ -12,7 +12,7 @@ use camino::Utf8Path;
 
 use crate::repo::Repo;
 
-/// What an agent does to all that [`commit_odd`] made, for any shell.
+/// The agent's changes to the files of [`commit_odd`], for any shell.
 pub const CHANGES: &str = r#"
 ln -sfn elsewhere dangling
 rm absolute && echo plain > absolute
@@ -59,7 +59,7 @@ pub fn commit_odd(repo: &Repo) {
     repo.commit("odd", &files);
 }
 
-/// Commits a submodule at `vendor/lib` that nobody has checked out.
+/// Commits a submodule at `vendor/lib` that is not checked out.
 pub fn commit_submodule(repo: &Repo) {
     let modules = "[submodule \"lib\"]\n\tpath = vendor/lib\n\turl = https://example.com/lib.git\n";
     fs_err::write(repo.path().join(".gitmodules"), modules).expect("a file");
@@ -82,7 +82,7 @@ pub fn commit_many(repo: &Repo, count: usize) {
 
 /// Panics unless `patch` makes of the repository's files what the agent left in `left`.
 #[track_caller]
-pub fn assert_patch_tells_all(repo: &Repo, patch: &Utf8Path, left: &Utf8Path) {
+pub fn assert_patch_is_complete(repo: &Repo, patch: &Utf8Path, left: &Utf8Path) {
     repo.git(["apply", "--index", "--binary", patch.as_str()]);
     let (mut patched, mut worked) = (BTreeMap::new(), BTreeMap::new());
     walk(repo.path().as_std_path(), Path::new(""), &mut patched);
@@ -90,7 +90,7 @@ pub fn assert_patch_tells_all(repo: &Repo, patch: &Utf8Path, left: &Utf8Path) {
     assert_eq!(patched, worked);
 }
 
-/// What a file or link is.
+/// The kind of a file or link.
 #[derive(Debug, PartialEq, Eq)]
 enum Thing {
     File { bytes: Vec<u8>, is_executable: bool },

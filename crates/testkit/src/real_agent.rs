@@ -29,8 +29,8 @@ impl TestContext {
         true
     }
 
-    /// What Proctor keeps about CLIs is kept for all tests: asking a CLI for its version takes
-    /// seconds, and Copilot unpacks a quarter of a gigabyte.
+    /// The cache of CLI probes is shared by all tests: a probe takes seconds, and Copilot unpacks
+    /// 250 MB.
     fn share_cache(&self, clis: &Utf8Path) {
         let shared = clis.join("cache");
         fs_err::create_dir_all(&shared).expect("the cache of all tests");
@@ -59,7 +59,7 @@ fn wrap(clis: &Utf8Path, program: &str) -> Utf8PathBuf {
     path
 }
 
-/// Nobody listens on the discard port: what does not go to loopback goes nowhere.
+/// There is no listener on the discard port: connections other than loopback fail.
 fn wrapper(program: &Utf8Path) -> String {
     format!(
         r#"#!/bin/sh

@@ -103,7 +103,8 @@ fn wrapper(command: &[Utf8PathBuf]) -> String {
     let words: Vec<String> = command.iter().map(|word| format!("'{word}'")).collect();
     format!(
         r#"#!/bin/sh
-# Nobody listens on the discard port: without a model there is no answer, and no way out.
+# There is no listener on the discard port: without a model there is no response and no network
+# access.
 : "${{ANTHROPIC_BASE_URL:=http://127.0.0.1:9}}"
 case "$ANTHROPIC_BASE_URL" in
   *@*) loopback=no ;;
@@ -117,7 +118,7 @@ fi
 export ANTHROPIC_BASE_URL
 export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1
 export DISABLE_AUTOUPDATER=1 DISABLE_ERROR_REPORTING=1
-# Tests often run as root, where the CLI wants to be told that this is fine.
+# Tests often run as root, which the CLI allows only with a variable.
 export IS_SANDBOX=1
 exec {} "$@"
 "#,

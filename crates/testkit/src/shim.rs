@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::context::{TestContext, place};
 
-/// What npm writes, with its name for `AGENT`.
+/// A shim as npm writes it, with the program's name for `AGENT`.
 const SHIM: &str = r#"@ECHO off
 GOTO start
 :find_dp0

@@ -48,7 +48,7 @@ impl Cluster {
         program.env("SLURM_CONF", &self.conf)
     }
 
-    /// What a command of Slurm prints.
+    /// The output of a Slurm command.
     pub fn ask(&self, program: &str, args: &[&str]) -> String {
         let output = Command::new(program)
             .args(args)

@@ -78,7 +78,7 @@ impl Terminal<'_> {
             .run()
     }
 
-    /// What it shows.
+    /// The content of the screen.
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"]).stdout
     }

@@ -24,7 +24,7 @@ fn stdout(script: &Value) -> String {
 }
 
 #[test]
-fn output_is_exactly_what_the_script_says() {
+fn output_is_exactly_that_of_the_script() {
     let script = json!([
         {"print": {"text": "ab", "repeat": 2}},
         {"print": {"base64": "CgA="}},
@@ -83,7 +83,7 @@ fn signals_end_it_as_the_script_says() {
     assert_eq!(play(&ctx, &survivor).code, Some(96));
 }
 
-/// Whoever waits for it sees the code of an access violation.
+/// The parent sees the code of an access violation.
 #[cfg(windows)]
 #[test]
 fn a_crash_has_the_code_of_the_system() {
@@ -133,7 +133,7 @@ fn a_bad_script_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_step_that_fails_is_told() {
+fn failing_step_is_reported() {
     let output = play(
         &context(),
         &json!([{"run": {"argv": ["git", "no-such-command"]}}]),
@@ -192,7 +192,7 @@ fn arguments_choose_what_is_played() {
 }
 
 #[test]
-fn it_saves_what_it_was_given() {
+fn given_requests_are_saved() {
     let ctx = context();
     let script = json!([
         {"wait_for_stdin_line": {"contains": "go"}},

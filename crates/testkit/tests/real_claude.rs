@@ -132,7 +132,7 @@ fn questions_on_the_side_do_not_eat_the_script() {
 }
 
 #[test]
-fn a_cut_stream_is_asked_for_again() {
+fn cut_stream_is_retried() {
     each_version(|ctx, claude| {
         let script = Script::new([
             Answer::text("half a word").cut_after(3),

@@ -9,7 +9,7 @@ use proctor_testkit::{PrivateEngine, processes_with};
 use crate::support::{Rig, finish, sh, wall};
 
 #[tokio::test]
-async fn exit_codes_and_signals_are_told_apart() {
+async fn exit_codes_and_signals_are_distinguished() {
     let Some(rig) = Rig::new().await else { return };
     let container = rig.container().await;
     for (script, expect) in [
@@ -33,7 +33,7 @@ async fn exit_codes_and_signals_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_no_exit_code() {
+async fn failed_start_is_not_an_exit_code() {
     let Some(rig) = Rig::new().await else { return };
     let container = rig.container().await;
     let fails = async |change: fn(&mut proctor_process::Job)| {
@@ -51,8 +51,8 @@ async fn what_cannot_be_started_is_no_exit_code() {
     let cwd = "/nowhere".to_owned();
     let failure = fails(|job| job.cwd = "/nowhere".into()).await;
     assert_eq!(failure, JobFailure::CwdMissing { cwd });
-    let user = "nobody-here".to_owned();
-    let failure = fails(|job| job.user = Some("nobody-here".into())).await;
+    let user = "missing-user".to_owned();
+    let failure = fails(|job| job.user = Some("missing-user".into())).await;
     assert_eq!(failure, JobFailure::UserUnknown { user });
     container.remove().await.unwrap();
 }
@@ -83,7 +83,7 @@ async fn the_deadline_ends_the_whole_tree_within_a_second() {
 }
 
 #[tokio::test]
-async fn a_polite_job_is_asked_before_it_is_killed() {
+async fn job_gets_sigterm_before_sigkill() {
     let Some(rig) = Rig::new().await else { return };
     let container = rig.container().await;
     let script = "trap 'echo bye; exit 7' TERM; echo up; sleep 1000 & wait";
@@ -137,7 +137,7 @@ async fn processes_left_behind_are_named_and_killed() {
 }
 
 #[tokio::test]
-async fn nobody_inside_can_end_the_first_process() {
+async fn first_process_cannot_be_killed_from_inside() {
     let Some(rig) = Rig::new().await else { return };
     let script = "kill -9 1; kill -15 1; kill -19 1; sleep 0.3; echo alive";
     let run = rig.run(rig.spec(), script, Limits::default()).await;
@@ -173,7 +173,7 @@ async fn able(rig: &Rig) -> Container {
     rig.engine.create(spec).await.unwrap()
 }
 
-fn as_nobody(script: &str) -> Service {
+fn as_unprivileged_user(script: &str) -> Service {
     Service {
         argv: vec!["sh".into(), "-c".into(), script.into()],
         user: Some("65534".to_owned()),
@@ -181,11 +181,11 @@ fn as_nobody(script: &str) -> Service {
 }
 
 #[tokio::test]
-async fn a_job_waits_until_its_container_is_ready_and_has_all_its_time_then() {
+async fn time_limit_starts_when_the_container_is_ready() {
     let Some(rig) = Rig::new().await else { return };
     let container = able(&rig).await;
     let mut job = sh("cat /tmp/up; sleep 1000");
-    job.service = Some(as_nobody("sleep 2; id -u > /tmp/up; sleep 1000"));
+    job.service = Some(as_unprivileged_user("sleep 2; id -u > /tmp/up; sleep 1000"));
     let readiness = Readiness {
         argv: vec!["test".into(), "-s".into(), "/tmp/up".into()],
         interval: Duration::from_millis(100),
@@ -215,12 +215,12 @@ async fn a_job_waits_until_its_container_is_ready_and_has_all_its_time_then() {
 }
 
 #[tokio::test]
-async fn a_service_runs_beside_the_job_and_ends_with_it() {
+async fn service_runs_with_the_job_and_ends_with_it() {
     let Some(rig) = Rig::new().await else { return };
     let container = able(&rig).await;
     let mut job = sh("sleep 0.3; cat /tmp/served");
     let service = "echo yes > /tmp/served; sleep 1000; sleep 1000";
-    job.service = Some(as_nobody(service));
+    job.service = Some(as_unprivileged_user(service));
     job.cwd = "/tmp".to_owned();
     let began = Instant::now();
     let mut process = container.start(job, Limits::default()).await.unwrap();

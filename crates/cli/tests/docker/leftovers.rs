@@ -1,4 +1,4 @@
-//! Nothing stays behind, and nobody else's things are taken for leftovers.
+//! Nothing is left behind, and containers of other runs are kept.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proctor_testkit::docker_host;
 
 use crate::support::{Rig, finish, sh};
 
-/// What the engine has of a run, by a sweep that finds only that one dead.
+/// The leftovers of a run, found by a sweep for which only this run is dead.
 async fn left(engine: &Engine, run: &str) -> Swept {
     engine.sweep(|other| other != run).await.unwrap()
 }
@@ -47,7 +47,7 @@ async fn a_sweep_takes_the_dead_and_spares_the_living() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_is_removed_with_its_files_and_descriptors() {
+async fn dropped_context_removes_files_and_descriptors() {
     let Some(rig) = Rig::new().await else { return };
     let before = {
         let container = rig.container().await;

@@ -1,4 +1,4 @@
-//! What a container may use, and that it is told when that was too much.
+//! Resource limits of containers, and their reporting.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use proctor_process::{EndReason, Limits};
 use crate::support::{Rig, wall};
 
 #[tokio::test]
-async fn a_memory_hog_is_named_as_one() {
+async fn memory_limit_is_reported_as_out_of_memory() {
     let Some(rig) = Rig::new().await else { return };
     let mut spec = rig.spec();
     spec.memory = Some(64 << 20);
@@ -44,7 +44,7 @@ async fn a_fork_bomb_stays_within_its_number_of_processes() {
 }
 
 #[tokio::test]
-async fn a_disk_filler_is_ended_wherever_it_writes() {
+async fn disk_limit_stops_an_agent_that_fills_the_disk_anywhere() {
     let Some(rig) = Rig::new().await else { return };
     let work = rig.path().join("work");
     std::fs::create_dir(&work).unwrap();
@@ -72,7 +72,7 @@ async fn a_disk_filler_is_ended_wherever_it_writes() {
 }
 
 #[tokio::test]
-async fn a_hardened_container_has_no_capabilities_and_a_root_that_cannot_be_written() {
+async fn hardened_container_has_no_capabilities_and_a_read_only_root() {
     let Some(rig) = Rig::new().await else { return };
     let mut spec = rig.spec();
     spec.root = Root::ReadOnly;

@@ -37,7 +37,7 @@ async fn a_relay_is_the_only_way_out() {
     let other = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = other.local_addr().unwrap().port();
     std::thread::spawn(move || other.incoming().flatten().for_each(serve));
-    // The port is open to whoever is not in the container.
+    // The port is open outside the container.
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
 
     let mut spec = rig.spec();

@@ -1,4 +1,4 @@
-//! What goes in and comes out, byte for byte.
+//! Input and output, byte for byte.
 
 use proctor_process::{Event, JobInput, Limits, Status, TerminalSize};
 
@@ -40,7 +40,7 @@ async fn twenty_megabytes_of_both_streams_arrive_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn what_is_sent_is_read_and_closing_ends_it() {
+async fn stdin_is_forwarded_and_closing_it_ends_input() {
     let Some(rig) = Rig::new().await else { return };
     let container = rig.container().await;
     let mut job = sh("cat; echo over >&2");
@@ -70,7 +70,7 @@ async fn nothing_to_read_is_the_end_of_input_at_once() {
 }
 
 #[tokio::test]
-async fn a_terminal_has_its_size_and_gives_partial_lines_at_once() {
+async fn terminal_has_its_size_and_flushes_partial_lines() {
     let Some(rig) = Rig::new().await else { return };
     let container = rig.container().await;
     let script = "printf '\\001prompt> '; read line; stty size <&1; [ -t 1 ] && [ -t 2 ] && echo tty; echo \"$line\" >&2";

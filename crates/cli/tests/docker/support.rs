@@ -107,7 +107,7 @@ pub fn wall(limit: Duration) -> Limits {
     }
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Run {
     pub stdout: Vec<u8>,

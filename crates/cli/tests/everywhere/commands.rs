@@ -28,21 +28,21 @@ fn validate_shows_where_a_mistake_is() {
         let context = context();
         let path = context.testcase(&yaml);
         let output = context.proctor(["validate", "-c", path.as_str()]).run();
-        let told = output.assert_code(2).stderr.replace("\r\n", "\n");
+        let reported = output.assert_code(2).stderr.replace("\r\n", "\n");
         let expected = [
             format!("{path}:9:1: unknown key `evaluaters`"),
             " 9 | evaluaters:\n   | ^^^^^^^^^^\n".to_owned(),
             "hint: did you mean `evaluators`?".to_owned(),
         ];
         for part in expected {
-            assert!(told.contains(&part), "{part}\nis not in\n{told}");
+            assert!(reported.contains(&part), "{part}\nis not in\n{reported}");
         }
         assert!(context.run_dirs().is_empty());
     }
 }
 
 #[test]
-fn doctor_tells_what_is_installed() {
+fn doctor_shows_installed_programs() {
     let context = context();
     let says = |args: Value, text: &str| json!({"when_args": args, "steps": [print(text)]});
     let claude = json!([
@@ -66,16 +66,16 @@ fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
 }
 
 #[test]
-fn list_tells_which_agents_and_evaluators_there_are() {
+fn list_shows_types_of_agents_and_evaluators() {
     let output = context().proctor(["list"]).run();
     for name in ["claude-code", "codex", "git-diff", "command"] {
         assert!(output.assert_code(0).stdout.contains(name), "{output}");
     }
 }
 
-/// An agent that is not there is told before anything runs, with what to do.
+/// A missing agent is reported before the run, with a hint.
 #[test]
-fn an_agent_that_is_not_installed_is_no_failure_of_the_agent() {
+fn missing_cli_is_not_the_agents_failure() {
     let context = context();
     let mut case = crate::support::case();
     case["agent"] = json!({"type": "claude-code", "config": {"prompt": "do it"}});
@@ -108,9 +108,9 @@ fn run_copied(context: &TestContext, program: &Utf8Path) -> String {
     output.assert_code(0).stdout.replace("\r\n", "\n")
 }
 
-/// What a command prints is text for the next program: no colours where nobody looks.
+/// Output to a pipe has no colours.
 #[test]
-fn output_that_nobody_looks_at_has_no_colours() {
+fn output_without_a_terminal_has_no_colours() {
     let context = context();
     install_agent(&context, &[]);
     let output = crate::support::run(&context, &crate::support::case());

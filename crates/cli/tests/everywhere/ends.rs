@@ -13,7 +13,7 @@ use crate::support::{
 const LATE: Duration = Duration::from_secs(10);
 
 #[test]
-fn an_agent_that_does_what_is_asked_passes() {
+fn agent_that_solves_the_task_passes() {
     let context = context();
     install_agent(&context, &[write("new.txt", "x\n"), print("done\n")]);
     let output = run(&context, &case_that_wants(&context, "new.txt"));
@@ -39,7 +39,7 @@ fn an_agent_that_does_something_else_fails() {
 }
 
 #[test]
-fn an_exit_code_is_told_as_it_was() {
+fn exit_code_is_reported_unchanged() {
     let context = context();
     install_agent(&context, &[json!({"exit": 3})]);
     run(&context, &case()).assert_code(1);
@@ -83,9 +83,9 @@ fn a_limit_ends_an_agent_and_all_that_it_started() {
     assert_eq!(raw, b"working\n");
 }
 
-/// What is left behind by an agent that has ended is ended too, and named.
+/// Leftover processes of an ended agent are killed and recorded.
 #[test]
-fn what_a_finished_agent_leaves_behind_is_ended_and_named() {
+fn leftover_processes_of_a_finished_agent_are_killed_and_recorded() {
     let context = context();
     let child = json!({"sleep_s": 300, "marker": "mark-left", "double_fork": true});
     install_agent(&context, &[json!({"spawn_child": child})]);
@@ -95,7 +95,7 @@ fn what_a_finished_agent_leaves_behind_is_ended_and_named() {
     assert_eq!(record["process"]["leaked"].as_array().unwrap().len(), 1);
 }
 
-/// A crash is told in the words of the system.
+/// A crash is described with the system's name for it.
 #[test]
 fn a_crash_is_named() {
     let context = context();
@@ -103,20 +103,20 @@ fn a_crash_is_named() {
     run(&context, &case()).assert_code(1);
     let record = context.record();
     assert_eq!(record["outcome"], "agent_error", "{record:#}");
-    let told = record["errors"].to_string();
-    assert_crash(&record["process"], &told);
+    let reported = record["errors"].to_string();
+    assert_crash(&record["process"], &reported);
 }
 
 #[cfg(unix)]
-fn assert_crash(process: &serde_json::Value, told: &str) {
+fn assert_crash(process: &serde_json::Value, reported: &str) {
     assert_eq!(process["signal"], 11, "{process:#}");
-    assert!(told.contains("signal 11"), "{told}");
+    assert!(reported.contains("signal 11"), "{reported}");
 }
 
 #[cfg(windows)]
-fn assert_crash(process: &serde_json::Value, told: &str) {
+fn assert_crash(process: &serde_json::Value, reported: &str) {
     assert_eq!(process["signal"], serde_json::Value::Null);
-    assert!(told.contains("access violation"), "{told}");
+    assert!(reported.contains("access violation"), "{reported}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_flood_of_output_is_ended_at_its_limit() {
     context.assert_nothing_left("");
 }
 
-/// Bytes stay as they are: line ends and what is no text.
+/// Bytes are kept, including line endings and binary data.
 #[test]
 fn output_is_kept_byte_for_byte() {
     let context = context();

@@ -1,5 +1,5 @@
-//! The story of a user on Linux, macOS or Windows, told by the same tests everywhere: agents and commands are
-//! fakes that play a script, so that no shell is needed. What only one system has is told by tests under its `cfg`.
+//! Tests that run on Linux, macOS and Windows: agents and commands are fakes that play a script, so
+//! that no shell is needed. Tests for a single system are under its `cfg`.
 
 #![allow(
     clippy::unwrap_used,

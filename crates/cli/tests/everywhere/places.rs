@@ -23,7 +23,7 @@ fn paths_with_spaces_and_accents_are_paths_like_others() {
     context.assert_nothing_left("");
 }
 
-/// A folder that is no repository gives its files as they are.
+/// A directory that is not a repository provides its files.
 #[test]
 fn a_folder_is_a_workspace() {
     let context = context();
@@ -43,7 +43,7 @@ fn a_folder_is_a_workspace() {
     assert_eq!(fs_err::read(folder.join("kept.txt")).unwrap(), b"kept\r\n");
 }
 
-/// The change is the same whatever git on this system makes of line ends by itself.
+/// The change does not depend on the line ending settings of git.
 #[test]
 fn line_ends_of_a_repository_are_left_alone() {
     let context = context();

@@ -1,11 +1,11 @@
-//! Prompts arrive verbatim, whatever they hold and however long they are.
+//! Prompts of any content and length arrive verbatim.
 
 use proctor_testkit::TestContext;
 use serde_json::{Value, json};
 
 use crate::support::{case, context, install_agent, json_of, run, saved};
 
-/// What shells, option parsers, encodings and the command lines of all systems stumble over.
+/// Text that breaks naive shells, option parsers, encodings and command lines.
 const NASTY: &str = "-- --model x 'single' \"double\" \\\"both\\\" `touch pwned` $(touch pwned) $HOME\n%PATH% %~dp0 ^caret !bang! & echo pwned > pwned.txt | more\r\n\\ trailing\\\\\" \ttab; rm -rf *\n  ünï 🎉 漢字\nend\\";
 
 /// Runs an agent that keeps its standard input and arguments.

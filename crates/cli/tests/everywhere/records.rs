@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{case_that_wants, context, install_agent, print, run, write};
 
-/// What differs from machine to machine and from run to run.
+/// Values that differ between machines and runs.
 const OWN: [&str; 16] = [
     "/run_id",
     "/started_at",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{case, context, install_agent, json_of, run, saved, write};
 
-/// What cmd would make something of.
+/// Characters with a special meaning in cmd.
 const NASTY: &str = "say \"hi\" & echo pwned > pwned.txt %PATH% ^ ! | more\nsecond line \\";
 
 #[test]
@@ -48,7 +48,7 @@ fn a_prompt_as_an_argument_of_a_shim_arrives_verbatim() {
 
 /// A limit ends what the shim started, not only the shim.
 #[test]
-fn a_limit_ends_what_a_shim_started() {
+fn limit_kills_processes_started_by_a_shim() {
     let context = context();
     context.install_fake_shim("agent", &json!([{"sleep_ms": 300_000}]));
     let mut case = case();

@@ -48,7 +48,7 @@ fn run_folder(context: &TestContext) -> Utf8PathBuf {
 }
 
 #[test]
-fn trials_run_side_by_side_and_a_run_goes_on_where_it_was_left() {
+fn trials_run_in_parallel_and_resume_continues() {
     let context = context();
     install_agent(
         &context,
@@ -63,7 +63,7 @@ fn trials_run_side_by_side_and_a_run_goes_on_where_it_was_left() {
     let record = json_of(&trial.join("artifacts/record.json"));
     assert_eq!(record["outcome"], "completed");
 
-    // What is finished is not done again; what is missing is.
+    // Finished trials are kept; missing ones run.
     let kept = folder.join("trials/writer/one/trial-1/artifacts/record.json");
     let before = fs_err::read(&kept).unwrap();
     // Out of the way; git's files in it are read-only, which not every system lets one remove.
@@ -76,7 +76,7 @@ fn trials_run_side_by_side_and_a_run_goes_on_where_it_was_left() {
 }
 
 #[test]
-fn what_a_run_came_to_is_reported_and_listed() {
+fn report_and_list_show_a_finished_run() {
     let context = context();
     install_agent(&context, &[write("new.txt", "x\n")]);
     let path = suite(&context, &json!({"trials": 1}));

@@ -1,4 +1,4 @@
-//! What the tests share: a fake agent as contender, another as judge, and a test case for both.
+//! Test helpers: a fake agent, another one as judge, and a test case for both.
 
 use camino::Utf8PathBuf;
 use proctor_testkit::{Output, Program, TestContext};
@@ -66,7 +66,7 @@ pub fn saved(context: &TestContext, name: &str) -> Utf8PathBuf {
     context.root().join("output").join(name)
 }
 
-/// What stands in a file of JSON.
+/// The content of a JSON file.
 #[track_caller]
 pub fn json_of(path: &Utf8PathBuf) -> Value {
     serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()

@@ -100,12 +100,12 @@ fn the_sidecar_stays_in_meta_json_and_the_gateways_figures_count() {
     assert_eq!(meta["gateway"]["input_tokens"], 100);
     assert_eq!(meta["gateway"]["total_tokens"], 1420, "all four kinds");
     let differences = meta["differences"].to_string();
-    for told in [
+    for reported in [
         "input_tokens: 10 by the agent, 100 by the gateway",
         "cache_read_tokens: 0 by the agent, 1000 by the gateway",
         "cost_usd: 0.000001 by the agent, ",
     ] {
-        assert!(differences.contains(told), "{told}: {differences}");
+        assert!(differences.contains(reported), "{reported}: {differences}");
     }
     let record = trial(&context, "artifacts/record.json");
     assert_eq!(record["usage"]["source"], "gateway", "{record:#}");
@@ -191,7 +191,7 @@ fn a_cost_without_a_price_is_the_agents_and_is_reported_as_such() {
 }
 
 #[test]
-fn an_agent_that_goes_around_the_gateway_is_found() {
+fn agent_that_bypasses_the_gateway_is_detected() {
     let context = context();
     let text = "echo 42 > answer\necho '{\"input_tokens\": 100, \"output_tokens\": 20}' > .thunderdome-metrics.json\n";
     run(&context, &metered(&context, text)).assert_code(0);

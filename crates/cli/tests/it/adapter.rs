@@ -27,9 +27,9 @@ fn an_installed_cli_is_found() {
     assert_eq!(found[1]["path"], context.bin().join("claude").as_str());
 }
 
-/// CR-1.2, FR-017: a missing CLI is told with how to install it, and nothing else happens.
+/// CR-1.2, FR-017: a missing CLI is reported with an install hint, and nothing runs.
 #[test]
-fn a_missing_cli_is_told_with_how_to_install_it() {
+fn missing_cli_is_reported_with_install_hint() {
     let context = context();
     let output = context.proctor(["doctor"]).run();
     output.assert_code(0);
@@ -76,7 +76,7 @@ fn a_cli_without_credentials_fails_with_how_to_fix_it() {
 
 /// A version without an `auth` command would take the question for a prompt: it is not asked.
 #[test]
-fn an_old_cli_is_never_asked_for_its_login() {
+fn old_cli_is_not_probed_for_its_login() {
     let context = context();
     let help = HELP.split("\nCommands:").next().unwrap();
     let asked = saved(&context, "asked");
@@ -93,7 +93,7 @@ fn an_old_cli_is_never_asked_for_its_login() {
 
 /// Version and flags are asked once for each binary.
 #[test]
-fn a_binary_is_asked_about_itself_once() {
+fn cli_is_probed_once_per_binary() {
     let context = context();
     let asked = saved(&context, "asked");
     let ask = |text: &str| json!([{"append": {"path": asked, "text": "x"}}, print(text)]);
@@ -171,7 +171,7 @@ fn a_failed_run_keeps_its_exit_code_and_words() {
 
 /// CR-2.3: a timeout is a result, with what was printed before it.
 #[test]
-fn a_timeout_keeps_what_was_printed() {
+fn timeout_keeps_the_output() {
     let context = context();
     install_claude(
         &context,
@@ -246,7 +246,7 @@ fn the_terminal_log_has_its_place() {
 
 /// CR-3.2 to CR-3.6: who ran, which model answered, when, what was said.
 #[test]
-fn the_log_tells_who_ran_and_what_was_said() {
+fn log_has_agent_info_and_messages() {
     let context = context();
     let thinking = json!({"line": {"type": "assistant", "message": {
         "id": "m-1", "model": MODEL, "content": [{"type": "thinking", "thinking": "hmm"}],
@@ -294,7 +294,7 @@ fn the_log_tells_who_ran_and_what_was_said() {
 
 /// CR-3.4: a model that no output names is the one that was asked for.
 #[test]
-fn the_model_falls_back_to_the_one_asked_for() {
+fn model_falls_back_to_the_requested_one() {
     let context = context();
     install_claude(&context, &[json!({"exit": 1})]);
     run(&context, &claude_with(&json!({"model": "claude-opus-4-8"}))).assert_code(1);

@@ -1,5 +1,5 @@
-//! What counts as the agent's change (case 2): everything it left against what it was given,
-//! whatever it did to git.
+//! The agent's change (case 2): the difference to the starting point, independent of its git
+//! operations.
 
 use proctor_testkit::TestContext;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn assert_patch_reproduces(context: &TestContext, path: &str) {
 }
 
 #[test]
-fn an_untouched_workspace_is_no_change() {
+fn untouched_workspace_is_not_a_change() {
     let context = after(&[]);
     assert_eq!(context.record()["diff"]["files_changed"], 0);
     assert_eq!(patch(&context), "");
@@ -104,7 +104,7 @@ fn binary_files_survive_in_the_patch() {
 }
 
 #[test]
-fn names_of_any_kind_are_names() {
+fn file_names_of_any_kind_are_preserved() {
     let context = after(&[
         write("with space.txt", "x\n"),
         write("-dash.txt", "x\n"),
@@ -132,7 +132,7 @@ fn the_change_is_known_when_git_was_removed() {
 }
 
 #[test]
-fn the_change_is_known_when_git_was_made_anew() {
+fn change_is_known_after_git_init() {
     let context = after(&[
         write("new.txt", "a\n"),
         shell(

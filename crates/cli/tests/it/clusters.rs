@@ -72,7 +72,7 @@ fn of_two_processes_that_are_given_the_same_trial_one_runs_it() {
     let record = json_of(&folder.join("artifacts/record.json"));
     assert_eq!(record["outcome"], "completed");
     assert_eq!(folder.parent().unwrap().read_dir().unwrap().count(), 1);
-    // What happened is told by the one that ran it, and by nobody else.
+    // Only the process that ran the trial writes its events.
     let events = fs_err::read_to_string(folder.join("artifacts/events.ndjson")).unwrap();
     let events = events.lines().map(serde_json::from_str);
     let events: Vec<Value> = events.collect::<Result<_, _>>().unwrap();
@@ -82,7 +82,7 @@ fn of_two_processes_that_are_given_the_same_trial_one_runs_it() {
 }
 
 #[test]
-fn a_trial_whose_process_died_is_taken_over_when_it_was_silent_for_long() {
+fn expired_lease_of_a_dead_process_is_taken_over() {
     let context = context();
     let spec = spec(&context, 3);
     let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
@@ -112,7 +112,7 @@ fn a_trial_whose_process_died_is_taken_over_when_it_was_silent_for_long() {
 
 /// Its node was cut off from the engine, which started the task again elsewhere: both have the folder before them.
 #[test]
-fn who_was_replaced_touches_nothing_of_the_one_in_its_place() {
+fn replaced_process_does_not_touch_its_successors_trial() {
     let context = context();
     let keep = ["--keep-workspace", "all"];
     let spec = spec_with(&context, 9, &json!({"executor": SLURM}), &keep);
@@ -183,7 +183,7 @@ fn work_that_was_not_judged_in_time_is_kept_and_can_be_judged() {
 }
 
 #[test]
-fn a_job_asks_for_what_the_suite_says() {
+fn job_requests_resources_of_the_suite() {
     let context = context();
     let slurm = json!({
         "type": SLURM, "partition": "short", "account": "lab", "time": "7201s", "memory": "4g", "cpus": 2,
@@ -207,7 +207,7 @@ fn a_job_asks_for_what_the_suite_says() {
     }
 }
 
-/// Nobody can say how an agent would have done.
+/// The result of the agent is unknown.
 #[test]
 fn an_agent_that_was_not_started_in_its_jobs_time_has_no_score() {
     let context = context();
@@ -239,7 +239,7 @@ fn a_budget_of_the_command_line_reaches_the_nodes() {
     let spec = spec_with(&context, 0, &more, &["--max-cost", "2"]);
     let gateway = &json_of(&spec)["gateway"];
     assert_eq!(gateway, &json!({"place": "trial", "slice_usd": 1.0}));
-    // Whoever resumes the run may give more.
+    // A resumed run may get more time.
     let suite = context.root().join("suite/proctor.json");
     let more = ["run", suite.as_str(), "--resume", "--max-cost", "4"];
     context.proctor(more).run().assert_code(3);
@@ -269,7 +269,7 @@ fn a_trial_whose_task_has_changed_is_refused() {
 }
 
 #[test]
-fn what_a_cluster_cannot_hold_to_is_refused_by_name() {
+fn settings_unsupported_on_clusters_are_refused() {
     let context = context();
     let refused = |more: Value, args: &[&str], expect: &str| {
         let path = suite(&context, &agents(&context, 0), &more);
@@ -297,7 +297,7 @@ fn what_a_cluster_cannot_hold_to_is_refused_by_name() {
 }
 
 #[test]
-fn doctor_tells_what_runs_trials_elsewhere() {
+fn doctor_shows_slurm_and_container_engines() {
     let context = context();
     let output = context.proctor(["doctor", "--json"]).run();
     let findings: Value = serde_json::from_str(&output.assert_code(0).stdout).unwrap();

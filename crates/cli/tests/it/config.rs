@@ -1,5 +1,4 @@
-//! What users are told about wrong test cases. Bad input ends with exit code 2, says what
-//! to do, and leaves nothing behind.
+//! Errors of test cases that are not valid: exit code 2, a hint, and no leftovers.
 
 use insta::assert_snapshot;
 use proctor_testkit::{Output, TestContext};
@@ -28,7 +27,7 @@ fn changed(old: &str, new: &str) -> String {
     CASE.replace(old, new)
 }
 
-/// Runs a test case that is wrong and returns what the user is told.
+/// Runs a test case that is not valid and returns the error.
 #[track_caller]
 fn refusal(yaml: &str) -> String {
     refusal_in(&context(), yaml)
@@ -306,9 +305,9 @@ fn settings_that_would_do_nothing_are_refused() {
     ");
 }
 
-/// Everything that is wrong with the agent and the evaluators is told at once.
+/// All errors of the agent and the evaluators are reported at once.
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_config_errors_are_reported_at_once() {
     let more = "prompt: Fix it\n    max_tokens: 0\n    model: gpt-5";
     let yaml = changed("prompt: Fix it", more).replace("git-diff", "git-dif");
     assert_snapshot!(refusal(&yaml), @"

@@ -1,4 +1,4 @@
-//! What a run must survive: being killed at any instant, and a disk without room.
+//! Runs survive being killed at any instant, and a full disk.
 
 use std::{io::Write, time::Duration};
 
@@ -38,8 +38,8 @@ fn a_run_that_is_killed_at_fifty_instants_loses_nothing_and_leaves_nothing() {
     assert_tidy(&context);
 }
 
-/// A file system of one megabyte: it is full after a few trials. What is seen of it lies in a
-/// name space of its own, so that nothing stays mounted.
+/// A file system of one megabyte, which is full after a few trials. It is mounted in a separate
+/// mount namespace, so that nothing stays mounted.
 const FULL: &str = r#"
 mkdir suite/results && mount -t tmpfs -o size=1m none suite/results || exit 99
 "$1" run suite/proctor.json --parallel 2 > first.out 2> first.err; echo $? > first.code
@@ -64,7 +64,7 @@ fn may_mount(context: &TestContext) -> bool {
         // Not a reason to fail: the line is only for those who look.
         let _ = writeln!(
             std::io::stderr(),
-            "SKIPPED a_full_disk_is_told_and_the_run_goes_on_when_there_is_room: no right to mount"
+            "SKIPPED full_disk_ends_the_run_and_resume_continues_it: no right to mount"
         );
     }
     may
@@ -82,7 +82,7 @@ fn records(folder: &Utf8PathBuf, found: &mut Vec<Utf8PathBuf>) {
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_run_goes_on_when_there_is_room() {
+fn full_disk_ends_the_run_and_resume_continues_it() {
     let context = context();
     if !may_mount(&context) {
         return;
@@ -94,9 +94,9 @@ fn a_full_disk_is_told_and_the_run_goes_on_when_there_is_room() {
     let script = context.program("unshare".into(), args);
     script.deadline(Duration::from_mins(4)).run().assert_code(0);
     let read = |name: &str| fs_err::read_to_string(context.root().join(name)).unwrap();
-    let told = read("first.out") + &read("first.err");
-    assert_eq!(read("first.code"), "3\n", "{told}");
-    assert!(told.contains("No space left on device"), "{told}");
+    let reported = read("first.out") + &read("first.err");
+    assert_eq!(read("first.code"), "3\n", "{reported}");
+    assert!(reported.contains("No space left on device"), "{reported}");
     let mut first = Vec::new();
     records(&context.root().join("first/runs"), &mut first);
     for path in &first {

@@ -66,7 +66,7 @@ fn make_work(context: &TestContext) {
 }
 
 #[test]
-fn a_directory_is_judged_and_neither_its_tree_nor_its_index_is_touched() {
+fn eval_does_not_change_tree_or_index() {
     let context = context();
     make_work(&context);
     let repo = context.repo().path().to_owned();

@@ -50,7 +50,7 @@ fn export(context: &TestContext, trial: &Utf8PathBuf, format: &str) -> Value {
 }
 
 #[test]
-fn a_trial_is_a_trajectory_from_its_prompt_to_its_last_word() {
+fn atif_export_covers_prompt_to_last_message() {
     let context = context();
     let trial = trial(&context);
     let trajectory = export(&context, &trial, "atif");
@@ -78,7 +78,7 @@ fn a_trial_is_a_trajectory_from_its_prompt_to_its_last_word() {
 }
 
 #[test]
-fn a_trial_is_a_tree_of_spans() {
+fn otlp_export_is_a_tree_of_spans() {
     let context = context();
     let trial = trial(&context);
     let request = export(&context, &trial, "otlp-json");
@@ -127,7 +127,7 @@ fn an_export_goes_into_a_file_whole() {
 }
 
 #[test]
-fn what_cannot_be_exported_is_told_with_what_can() {
+fn unsupported_export_is_refused_with_alternatives() {
     let context = context();
     let null = run(
         &context,

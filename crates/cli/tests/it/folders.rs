@@ -97,7 +97,7 @@ fn an_agent_gets_the_instruction_and_the_files_and_nothing_of_the_tests() {
 }
 
 #[test]
-fn the_exit_code_of_the_tests_says_nothing_and_the_reward_everything() {
+fn reward_decides_and_exit_code_of_the_verifier_is_ignored() {
     let context = context();
     let reward = "cd \"$LOGS_DIR/verifier\"; ";
     for (test, status, message) in [
@@ -133,8 +133,8 @@ fn the_exit_code_of_the_tests_says_nothing_and_the_reward_everything() {
     ] {
         let verdict = verdict(&context, &format!("{reward}{test}\n"));
         assert_eq!(verdict["status"], status, "{test}: {verdict:#}");
-        let told = verdict["message"].as_str().unwrap();
-        assert!(told.contains(message), "{test}: {told}");
+        let reported = verdict["message"].as_str().unwrap();
+        assert!(reported.contains(message), "{test}: {reported}");
         let is_number = verdict["metrics"]["reward"].is_number();
         assert_eq!(is_number, status != "error", "{test}: never a number");
     }
@@ -149,8 +149,8 @@ fn a_verifier_that_hangs_is_ended_and_scores_0() {
     run(&context, &folder, &["--agent", "oracle"]).assert_code(1);
     let record = record(&context, "oracle");
     let verdict = &record["verdicts"][0];
-    let told = verdict["message"].as_str().unwrap();
-    assert!(told.contains("its time limit of 0.5 s"), "{told}");
+    let reported = verdict["message"].as_str().unwrap();
+    assert!(reported.contains("its time limit of 0.5 s"), "{reported}");
     assert_eq!(verdict["status"], "failed", "{verdict:#}");
     assert_eq!(record["score"]["value"], 0.0, "{record:#}");
     context.assert_nothing_left("");
@@ -159,7 +159,7 @@ fn a_verifier_that_hangs_is_ended_and_scores_0() {
 #[test]
 fn a_separate_verifier_sees_the_work_and_not_the_workspace() {
     let context = context();
-    // What git ignores is no work: shared tests see it, separate ones do not.
+    // Ignored files are not part of the work: shared tests see them, separate ones do not.
     let solve = "echo junk > left.o; echo '*.o' > .gitignore; echo hello > greeting.txt\n";
     let test = "cd \"${WORK:-.}\"; test -f greeting.txt && test ! -f left.o && r=1 || r=0; echo $r > $LOGS_DIR/verifier/reward.txt\n";
     for (mode, status) in [("shared", "failed"), ("separate", "passed")] {
@@ -193,7 +193,7 @@ fn the_verifier_has_its_own_variables_and_its_ignored_files_stay_behind() {
     let home = context.home();
     let program = context.proctor(args).env("OLD_HOME", home.as_str());
     program.env("SECRET", "s3cret").run().assert_code(0);
-    // Without the variable it is told before anything runs, and where.
+    // A missing variable is reported with its position before the run.
     let output = context.proctor(args).run();
     output.assert_code(2);
     assert!(output.stderr.contains("SECRET"), "{output}");
@@ -248,7 +248,7 @@ fn categories_and_names_select_tasks() {
     assert_eq!(planned(&["--category", "files/*"]), ["org/greet", "third"]);
     assert_eq!(planned(&["--category", "web/large"]), ["other"]);
     assert_eq!(planned(&["--task", "greet"]), ["org/greet"]);
-    for (args, told) in [
+    for (args, reported) in [
         (
             ["--category", "files"],
             "files/small, web/large, files/large",
@@ -258,7 +258,7 @@ fn categories_and_names_select_tasks() {
         let all = ["run", "tasks", "--agent", "null"].into_iter().chain(args);
         let output = context.proctor(all).run();
         output.assert_code(2);
-        assert!(output.stderr.contains(told), "{output}");
+        assert!(output.stderr.contains(reported), "{output}");
     }
 }
 
@@ -272,7 +272,7 @@ fn a_folder_without_an_installed_agent_names_the_kinds() {
 }
 
 #[test]
-fn new_tasks_are_valid_and_the_check_says_what_to_fill_in() {
+fn new_tasks_are_valid_and_check_reports_missing_parts() {
     let context = context();
     for (kind, config) in [
         ("folder", "new"),

@@ -99,7 +99,7 @@ fn record_folder(output: &Output) -> String {
 }
 
 #[test]
-fn a_test_case_is_recorded_and_replayed_and_a_difference_is_told() {
+fn replay_of_a_test_case_reports_differences() {
     let context = context();
     let case = caller(&context, "claude-sonnet-4-5", &json!({}));
     let script = [
@@ -115,12 +115,12 @@ fn a_test_case_is_recorded_and_replayed_and_a_difference_is_told() {
 
     let case = caller(&context, "claude-opus-4-8", &json!({}));
     let missed = run(&context, &case, &["--replay-models", "recordings"]);
-    let told = record(missed.assert_code(3));
+    let reported = record(missed.assert_code(3));
     assert_eq!(
-        told["outcome"], "sandbox",
-        "the recording is to blame: {told:#}"
+        reported["outcome"], "sandbox",
+        "the recording is to blame: {reported:#}"
     );
-    let replay = &told["gateway"]["replay"];
+    let replay = &reported["gateway"]["replay"];
     assert_eq!(
         (&replay["missed"], &replay["unused"]),
         (&json!(1), &json!(1))
@@ -169,9 +169,9 @@ fn a_provider_that_cannot_be_reached_is_infrastructure_and_a_retry_shows() {
         "claude-sonnet-4-5",
         &json!({"gateway": {"retries": 1}}),
     );
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
     let args = ["run", "-c", case.as_str(), "--json"];
     let program = context.proctor(args).env("ANTHROPIC_API_KEY", CANARY);
     let output = program.env("ANTHROPIC_BASE_URL", url).run();
@@ -253,7 +253,7 @@ fn prices_are_shown_with_their_date_and_source_and_own_ones_win() {
     assert_eq!(row("gpt-4o-mini")["confirmed"], false);
     fs_err::write(context.root().join(".youbencharc"), "prices: prices.json\n").unwrap();
     assert!(shown(&["prices", "odd-model"]).contains(".youbencharc"));
-    let unknown = context.proctor(["prices", "nobody-knows"]).run();
+    let unknown = context.proctor(["prices", "unknown-model"]).run();
     unknown.assert_code(2);
     assert!(
         unknown.stderr.contains("hint: write one into a file"),
@@ -314,7 +314,7 @@ impl Alone {
 }
 
 #[test]
-fn the_gateway_runs_alone_until_it_is_told_to_stop() {
+fn standalone_gateway_runs_until_a_signal() {
     let context = context();
     fs_err::write(context.root().join("answers.yaml"), SCRIPT).unwrap();
     fs_err::write(
@@ -367,7 +367,7 @@ fn the_gateway_runs_alone_until_it_is_told_to_stop() {
 }
 
 #[test]
-fn keys_can_go_to_a_file_that_nobody_else_reads() {
+fn keys_file_is_private() {
     let context = context();
     fs_err::write(context.root().join("answers.yaml"), SCRIPT).unwrap();
     let args = ["--model-script", "answers.yaml", "--keys-file", "keys.json"];
@@ -387,7 +387,7 @@ fn keys_can_go_to_a_file_that_nobody_else_reads() {
 }
 
 #[test]
-fn a_gateway_with_nobody_to_ask_or_a_bad_name_does_not_start() {
+fn gateway_without_upstream_or_with_bad_key_name_does_not_start() {
     let context = context();
     let output = context
         .proctor(["gateway", "--listen", "127.0.0.1:0"])
@@ -395,7 +395,7 @@ fn a_gateway_with_nobody_to_ask_or_a_bad_name_does_not_start() {
     output.assert_code(2);
     assert!(output.stderr.contains("no upstream configured"), "{output}");
     fs_err::write(context.root().join("answers.yaml"), SCRIPT).unwrap();
-    for (args, told) in [
+    for (args, reported) in [
         (&["--key-name", "../x"][..], "invalid or duplicate key name"),
         (
             &["--key-name", "a", "--key-name", "a"],
@@ -418,14 +418,14 @@ fn a_gateway_with_nobody_to_ask_or_a_bad_name_does_not_start() {
             .proctor(all.into_iter().chain(args.iter().copied()))
             .run();
         output.assert_code(2);
-        assert!(output.stderr.contains(told), "{output}");
+        assert!(output.stderr.contains(reported), "{output}");
     }
 }
 
 #[test]
-fn what_is_wrong_in_a_gateway_section_is_told_with_its_place() {
+fn errors_in_a_gateway_section_have_positions() {
     let context = context();
-    for (section, told) in [
+    for (section, reported) in [
         (
             json!({"rate": {"antropic": 5}}),
             "did you mean `anthropic`?",
@@ -448,6 +448,6 @@ fn what_is_wrong_in_a_gateway_section_is_told_with_its_place() {
         let case = caller(&context, "m", &json!({"gateway": section}));
         let output = context.proctor(["validate", "-c", case.as_str()]).run();
         output.assert_code(2);
-        assert!(output.stderr.contains(told), "{section}: {output}");
+        assert!(output.stderr.contains(reported), "{section}: {output}");
     }
 }

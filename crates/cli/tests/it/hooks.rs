@@ -43,7 +43,7 @@ fn a_script_before_the_agent_makes_the_workspace_ready_and_is_not_its_work() {
     assert_eq!(hook["exit_code"], 0);
     let output = last_artifact(&context, hook["output"].as_str().unwrap());
     assert_eq!(fs_err::read_to_string(output).unwrap(), "ready\n");
-    let told = fs_err::read_to_string(env).unwrap();
+    let reported = fs_err::read_to_string(env).unwrap();
     for name in [
         "WORKSPACE_DIR",
         "REPO_DIR",
@@ -54,8 +54,8 @@ fn a_script_before_the_agent_makes_the_workspace_ready_and_is_not_its_work() {
         "MINE=own",
     ] {
         assert!(
-            told.lines().any(|line| line.starts_with(name)),
-            "{name}: {told}"
+            reported.lines().any(|line| line.starts_with(name)),
+            "{name}: {reported}"
         );
     }
     assert_eq!(results(&context)["hooks"], record["hooks"]);
@@ -137,7 +137,7 @@ fn a_script_after_the_judging_sees_the_results_and_changes_no_verdict() {
 }
 
 #[test]
-fn results_are_added_to_a_file_and_a_file_that_is_no_list_is_left_alone() {
+fn database_hook_appends_and_keeps_files_that_are_not_arrays() {
     let context = context();
     let database =
         |config: Value| json!({"post_evaluation": [{"name": "database", "config": config}]});

@@ -1,4 +1,4 @@
-//! What a release is made of: `scripts/release` packs, `install.sh` installs, and what was packed runs.
+//! Releases: `scripts/release` packs, `install.sh` installs, and the packed program runs.
 
 use std::time::Duration;
 
@@ -170,7 +170,7 @@ fn a_release_is_installed_from_a_url_and_renewed() {
     }
 }
 
-/// A name that is somebody else's stays theirs.
+/// Programs of other owners are not replaced.
 #[test]
 fn another_program_of_the_same_name_is_left_alone() {
     let context = packed();

@@ -200,15 +200,15 @@ fn a_record_in_the_place_of_another_trials_is_not_accepted() {
     let untouched = record_in(&trial("writer/two/trial-1"));
 
     let report = context.proctor(["report", latest(&context).as_str()]).run();
-    let told = "cannot be read or name another trial: trials/floor/one/trial-1";
-    assert!(report.stdout.contains(told), "{report}");
+    let reported = "cannot be read or name another trial: trials/floor/one/trial-1";
+    assert!(report.stdout.contains(reported), "{report}");
     let status = context.proctor(["status", latest(&context).as_str()]).run();
     assert!(status.stdout.contains("3 not run"), "{status}");
     let rescored = context
         .proctor(["rescore", latest(&context).as_str()])
         .run();
-    let told = "its record is that of trial 1 of writer on one";
-    assert!(rescored.stdout.contains(told), "{rescored}");
+    let reported = "its record is that of trial 1 of writer on one";
+    assert!(rescored.stdout.contains(reported), "{rescored}");
 
     run_suite(&context, &path, &["--resume"]);
     for (name, agent, task, number) in [

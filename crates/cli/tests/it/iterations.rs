@@ -35,7 +35,7 @@ fn artifact(context: &TestContext, path: &str) -> String {
 }
 
 #[test]
-fn an_agent_is_started_again_until_the_check_succeeds_and_told_what_it_printed() {
+fn loop_restarts_the_agent_with_the_checks_output() {
     let context = context();
     let agent = shell(&format!("echo line >> work.txt; {}", count(&context)));
     let steps = [
@@ -58,7 +58,7 @@ fn an_agent_is_started_again_until_the_check_succeeds_and_told_what_it_printed()
     assert_eq!(starts(&context), 3);
     let record = context.record();
     let iterations = record["iterations"].as_array().unwrap();
-    let told: Vec<(&str, bool, i64)> = iterations
+    let reported: Vec<(&str, bool, i64)> = iterations
         .iter()
         .map(|it| {
             let check = &it["check"];
@@ -71,7 +71,7 @@ fn an_agent_is_started_again_until_the_check_succeeds_and_told_what_it_printed()
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("first", false, 1),
             ("check_failed", false, 1),
@@ -113,7 +113,7 @@ fn an_agent_is_started_again_until_the_check_succeeds_and_told_what_it_printed()
 }
 
 #[test]
-fn a_loop_whose_check_never_succeeds_ends_and_says_so() {
+fn loop_ends_at_its_limit_with_a_note() {
     let context = context();
     context.install_fake("agent", &json!([shell(&count(&context)), print("done\n")]));
     let case = with(
@@ -162,7 +162,7 @@ fn an_agent_that_failed_is_started_again_in_the_same_workspace_with_a_home_of_it
 }
 
 #[test]
-fn what_the_policy_does_not_name_is_not_tried_again() {
+fn outcomes_outside_the_retry_policy_are_not_retried() {
     let context = context();
     context.install_fake("agent", &json!([shell(&count(&context)), {"exit": 1}]));
     let retry = json!({"agent": {"retry": {"on": ["infrastructure", "no_change"], "times": 3}}});
@@ -229,8 +229,8 @@ fn another_agent_takes_over_when_infrastructure_fails_the_first() {
     assert_eq!(summary["trials"][0]["iterations"], 2);
     let run = context.root().join("suite/results/latest");
     let status = context.proctor(["status", run.as_str()]).run();
-    let told = "claude-code on one, trial 1: started 2 times";
-    assert!(status.stdout.contains(told), "{status}");
+    let reported = "claude-code on one, trial 1: started 2 times";
+    assert!(status.stdout.contains(reported), "{status}");
     let trial = run.join("trials/claude-code/one/trial-1");
     let record = json_of(&trial.join("artifacts/record.json"));
     assert_eq!(record["outcome"], "completed");
@@ -286,7 +286,7 @@ exec 3<>"/dev/tcp/${url%:*}/${url##*:}"
 printf 'POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: %s\r\nanthropic-version: 2023-06-01\r\ncontent-type: application/json\r\ncontent-length: %s\r\n\r\n%s' "$ANTHROPIC_API_KEY" "${#body}" "$body" >&3
 head -n 1 <&3 | grep ' 200 '"#;
 
-/// What a trial may spend does not grow with how often its agent is started.
+/// The budget of a trial does not grow with the number of iterations.
 #[test]
 fn the_budget_of_a_trial_is_one_for_all_iterations() {
     let context = context();

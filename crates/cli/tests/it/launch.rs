@@ -9,7 +9,7 @@ use crate::support::{
     run_without_key, saved, saved_json, session, shell, with,
 };
 
-/// What the fake `claude` was started with.
+/// The arguments of the fake `claude`.
 pub struct Started {
     pub context: TestContext,
     pub argv: Vec<String>,
@@ -96,7 +96,7 @@ const REVIEWER: &str =
 
 /// CR-2.7: a definition may be a file beside the test case, which is never copied into the diff.
 #[test]
-fn an_agent_may_be_defined_beside_the_test_case() {
+fn custom_agent_can_be_defined_next_to_the_test_case() {
     let context = context();
     let folder = context.root().join("cases/.claude/agents");
     fs_err::create_dir_all(&folder).unwrap();

@@ -1,6 +1,6 @@
 //! End-to-end tests of the `proctor` binary, one program for all of them. Agents are fakes that
-//! play a script, or real CLIs in the `real_*` files. They speak `sh`, send signals and look into `/proc`:
-//! what every system has is told in `everywhere`.
+//! play a script, or real CLIs in the `real_*` files. They use `sh`, signals and `/proc`. Portable
+//! tests are in `everywhere`.
 
 #![cfg(target_os = "linux")]
 #![allow(

@@ -101,7 +101,7 @@ fn a_session_with_subagents_and_hooks_is_exact() {
     assert_eq!(of_subagents.count(), 100);
 }
 
-/// `error_during_execution` with `is_error: false` and exit 0 is a failure, and its zeros are no
+/// `error_during_execution` with `is_error: false` and exit 0 is a failure, and its zeros are not
 /// usage.
 #[test]
 fn an_error_during_execution_is_a_failure() {
@@ -153,7 +153,7 @@ fn standard_input_is_read() {
     assert_usage(&log, [2000, 100, 2100, 600, 400], 0.0153);
 }
 
-/// CR-3.7 to CR-3.9: what is no JSON is read as the text forms of seed 002.
+/// CR-3.7 to CR-3.9: text that is not JSON is read in the text formats of seed 002.
 #[test]
 fn plain_text_with_colours_is_read() {
     let context = context();
@@ -175,7 +175,7 @@ fn plain_text_with_colours_is_read() {
 }
 
 #[test]
-fn an_exit_code_that_tells_of_failure_is_believed() {
+fn failing_exit_code_is_a_failure() {
     let context = context();
     let file = sessions().join("01-claude-ok-simple.jsonl");
     let log = normalize(&context, &file, &["--exit-code", "143"]);
@@ -184,7 +184,7 @@ fn an_exit_code_that_tells_of_failure_is_believed() {
     assert_eq!(log["usage"]["cost_usd"], 0.299_685_25);
 }
 
-/// Whatever the bytes, there is a log that fits the schema.
+/// Any bytes give a log that fits the schema.
 #[test]
 fn any_bytes_give_a_log() {
     let context = context();
@@ -221,7 +221,7 @@ fn any_bytes_give_a_log() {
 #[test]
 fn an_agent_without_output_is_refused_with_those_that_have_some() {
     let context = context();
-    for agent in ["nobody", "null"] {
+    for agent in ["unknown", "null"] {
         let output = context
             .proctor(["log", "normalize", "--agent", agent, "x"])
             .run();

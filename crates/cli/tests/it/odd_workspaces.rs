@@ -39,7 +39,7 @@ fn assert_change_is_whole(and_then: &str) {
     assert_eq!(record["outcome"], "completed", "{record:#}");
     let left = context.only_run_dir().join("src-modified");
     let patch = context.artifact("git-diff.patch");
-    odd::assert_patch_tells_all(context.repo(), &patch, &left);
+    odd::assert_patch_is_complete(context.repo(), &patch, &left);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn odd_links_and_names_are_in_the_change_when_the_repository_became_a_file() {
 }
 
 #[test]
-fn odd_links_and_names_are_in_the_change_when_the_repository_is_said_to_be_elsewhere() {
+fn odd_links_and_names_are_in_the_change_when_git_points_elsewhere() {
     assert_change_is_whole("rm -rf .git; echo gitdir: /nonexistent > .git");
 }
 
@@ -84,7 +84,7 @@ fn files_in_the_place_of_a_submodule_count() {
 }
 
 #[test]
-fn a_submodule_that_nobody_touched_is_no_change() {
+fn untouched_submodule_is_not_a_change() {
     let context = context();
     odd::commit_submodule(context.repo());
     let record = record_of(&context, "echo y > other.txt", "main", "test -d vendor/lib");

@@ -1,6 +1,6 @@
-//! What an agent does as a process: whatever it starts, ignores or prints, it ends in time,
-//! nothing of it is left, and Proctor stays small. Numbers in comments are those of the
-//! project's list of cases that harnesses get wrong.
+//! Agents as processes: they end in time regardless of their descendants, signals and output, leave
+//! nothing behind, and Proctor stays small. Numbers in comments are those of the project's list of
+//! cases that harnesses get wrong.
 
 use std::time::{Duration, Instant};
 
@@ -80,9 +80,9 @@ fn a_daemon_with_an_empty_environment_ends_with_the_agent() {
     check_ends_in_time("mark-daemon", &[child]);
 }
 
-/// What an agent leaves when it exits by itself is ended too, and named in the record.
+/// Leftover processes of an agent that exits by itself are killed and recorded.
 #[test]
-fn what_a_finished_agent_leaves_behind_is_ended_and_named() {
+fn leftover_processes_of_a_finished_agent_are_killed_and_recorded() {
     let context = context();
     let daemon = child(&json!({
         "setsid": true, "double_fork": true, "clear_env": true, "marker": "mark-left",
@@ -112,7 +112,7 @@ fn held_stdout_does_not_hold_up_the_end() {
     context.assert_nothing_left("hold-stdout");
 }
 
-/// A wrapper that starts the real program as its child is no way out.
+/// A wrapper that starts the real program as its child is covered too.
 #[test]
 fn a_wrapped_agent_ends_with_its_wrapper() {
     let context = context();
@@ -265,7 +265,7 @@ fn the_limits_of_the_logs_are_options() {
     assert_eq!(codes(&record), ["OUTPUT_TRUNCATED", "RAW_OUTPUT_TRUNCATED"]);
 }
 
-/// Case 13, SC-002, CR-2.8: raw logs are byte-exact, whatever the bytes and wherever they break.
+/// Case 13, SC-002, CR-2.8: raw logs are byte-exact for any bytes and any chunk boundaries.
 #[test]
 fn raw_logs_are_byte_exact() {
     let context = context();
@@ -345,7 +345,7 @@ fn an_agent_that_asks_for_input_is_ended_by_the_idle_limit() {
     context.assert_nothing_left("");
 }
 
-/// An agent that keeps talking is not idle, and `timeout: 0` is no limit.
+/// An agent that keeps printing is not idle, and `timeout: 0` means no limit.
 #[test]
 fn an_agent_that_keeps_talking_is_not_idle() {
     let context = context();
@@ -444,7 +444,7 @@ fn assert_no_area(context: &TestContext) {
 /// Promise 1: Proctor killed without warning takes the agent along, the record that was written
 /// at the start says so, and the next run sweeps what is left.
 #[test]
-fn proctor_killed_takes_the_agent_along() {
+fn killing_proctor_kills_the_agent() {
     let context = context();
     install_busy(&context);
     let running = proctor_run(&context, &claude_case()).spawn();

@@ -1,4 +1,4 @@
-//! Agents that do not get on: caught in a loop, or without anything new for too long.
+//! Stuck agents: in a loop, or without progress for too long.
 
 use std::time::{Duration, Instant};
 
@@ -45,17 +45,17 @@ fn an_agent_that_uses_a_tool_in_the_same_way_again_and_again_is_ended_as_a_loop(
         record["verdicts"][0]["status"], "skipped",
         "its work is judged"
     );
-    let told = messages(&context.log());
+    let reported = messages(&context.log());
     assert!(
-        told.contains("used `Bash` with the same input 4 times"),
-        "{told}"
+        reported.contains("used `Bash` with the same input 4 times"),
+        "{reported}"
     );
     context.assert_nothing_left("");
 }
 
-/// One more of another kind in between, and it is no loop.
+/// With another call in between it is not a loop.
 #[test]
-fn the_same_call_with_another_one_in_between_is_no_loop() {
+fn repeated_call_with_another_in_between_is_not_a_loop() {
     let context = context();
     let commands = ["make", "make", "ls", "make", "make"];
     let calls = commands.iter().enumerate();
@@ -69,7 +69,7 @@ fn the_same_call_with_another_one_in_between_is_no_loop() {
     run(&context, &with(&claude_case(), &json!({"loop_limit": 3}))).assert_code(0);
 }
 
-/// What it tries again for tells more than that it does.
+/// The cause of the retries is more informative than the loop.
 #[test]
 fn the_same_api_error_again_and_again_ends_the_agent_in_the_class_of_the_error() {
     let context = context();
@@ -116,7 +116,7 @@ fn an_agent_with_nothing_new_and_no_changed_file_is_ended() {
 }
 
 #[test]
-fn an_agent_that_says_nothing_and_writes_files_gets_on() {
+fn silent_agent_that_writes_files_makes_progress() {
     let context = context();
     let writes = "for i in $(seq 24); do echo $i > work.txt; sleep 0.3; done";
     context.install_fake("agent", &json!([shell(writes), print("done\n")]));

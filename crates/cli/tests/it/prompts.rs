@@ -21,7 +21,7 @@ fn the_prompt_arrives() {
 
 /// CR-2.5, FR-006, scenario 3.1: a prompt file beside the test case, else in the repo.
 #[test]
-fn a_prompt_file_is_read_from_beside_the_test_case_or_the_repo() {
+fn prompt_file_is_found_next_to_test_case_or_in_repo() {
     let file = json!({"prompt": null, "prompt_file": "./prompts/task.md"});
     let context = context();
     context
@@ -91,7 +91,7 @@ fn speaks_control(context: &TestContext, after_prompt: &[Value]) {
     install_claude(context, &steps);
 }
 
-/// What the CLI gets as prompt over the control protocol.
+/// The prompt that the CLI gets over the control protocol.
 #[track_caller]
 fn prompt_by_control(prompt: &str) -> String {
     let context = context();
@@ -161,7 +161,7 @@ fn an_unknown_control_request_is_answered() {
     run(&context, &case).assert_code(0);
 }
 
-/// Over 7,000 characters a prompt may go by file, which is no part of the workspace.
+/// A prompt over 7,000 characters may be passed by file, which is not part of the workspace.
 #[test]
 fn a_large_prompt_may_go_by_file() {
     let config = |length: usize| json!({"prompt": "p".repeat(length), "prompt_delivery": "file"});

@@ -1,5 +1,5 @@
-//! What a run leaves on disk: the record, the log and the results of every outcome, the layout
-//! of its folder, and the workspace that the agent was given.
+//! Files of a run: the record, the log and the results for every outcome, the layout of its
+//! directory, and the agent's workspace.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_testkit::{Output, TestContext, wait_until};
@@ -549,7 +549,7 @@ fn several_test_cases_are_one_run() {
     assert_eq!(context.run_dirs().len(), 2);
 }
 
-/// One that was given something bad is told with what to do, and the others run all the same.
+/// A test case that is not valid is reported with a hint, and the others run.
 #[test]
 fn a_test_case_that_cannot_start_does_not_keep_others_from_running() {
     let context = context();
@@ -576,7 +576,7 @@ fn a_test_case_that_cannot_start_does_not_keep_others_from_running() {
 
 /// Every figure that says what was run: versions, hashes, commit, arguments, machine.
 #[test]
-fn the_record_says_what_was_run() {
+fn record_has_program_and_arguments() {
     let context = context();
     install_claude(&context, &session(&[]));
     let path = write_case(&context, &claude_case());

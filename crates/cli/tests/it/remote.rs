@@ -94,7 +94,7 @@ fn a_remote_out_of_reach_is_infrastructure() {
 }
 
 #[test]
-fn a_server_of_plain_files_gives_everything_and_still_one_commit_arrives() {
+fn dumb_http_remote_still_gives_a_single_commit() {
     let context = context();
     let repo = context.repo();
     repo.commit("second", &[("second.txt", "2\n")]);

@@ -262,7 +262,7 @@ fn two_runs(context: &TestContext) -> (Utf8PathBuf, Utf8PathBuf) {
 }
 
 #[test]
-fn the_exit_code_tells_whether_a_rule_is_broken() {
+fn exit_code_shows_whether_a_rule_is_broken() {
     let context = context();
     let (before, after) = two_runs(&context);
     let (before, after) = (before.as_str(), after.as_str());
@@ -291,7 +291,7 @@ fn the_exit_code_tells_whether_a_rule_is_broken() {
 }
 
 #[test]
-fn too_few_trials_are_said_to_be_too_few() {
+fn too_few_trials_are_undecided() {
     let context = context();
     let one = |score| {
         vec![Made {
@@ -317,7 +317,7 @@ fn too_few_trials_are_said_to_be_too_few() {
 }
 
 #[test]
-fn nothing_to_compare_is_no_success() {
+fn nothing_to_compare_is_not_a_success() {
     let context = context();
     let (before, _) = two_runs(&context);
     let lost = [Made {
@@ -416,7 +416,7 @@ fn a_job_of_github_gets_a_summary_and_annotations() {
     );
 }
 
-/// What `docs/reports.md` shows runs as it stands there.
+/// The commands of `docs/reports.md` run unchanged.
 #[test]
 fn the_example_of_the_docs_runs() {
     let context = context();
@@ -468,7 +468,7 @@ fn browser(test: &str) -> Option<&'static Utf8Path> {
             std::env::var_os("CI").is_none(),
             "Chromium is not installed"
         );
-        // Past the capture of the test harness: whoever runs the tests shall see it.
+        // Bypasses the capture of the test harness, so that the line is visible.
         let _ = writeln!(std::io::stdout(), "SKIPPED {test}: there is no Chromium");
     }
     found

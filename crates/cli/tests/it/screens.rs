@@ -88,7 +88,7 @@ fn help_lists_commands() {
 }
 
 #[test]
-fn help_tells_how_to_run() {
+fn help_of_run() {
     assert_snapshot!(printed(&["run", "--help"]), @"
     Run agents on test cases or a suite, and judge the results
 
@@ -210,7 +210,7 @@ fn help_tells_how_to_run() {
 }
 
 #[test]
-fn help_of_the_gateway_and_of_prices_tells_what_there_is() {
+fn help_of_gateway_and_prices() {
     assert_snapshot!(printed(&["gateway", "-h"]), @"
     Run the model gateway on its own: keys, budgets, metering, recordings and scripts
 

@@ -168,7 +168,7 @@ fn a_key_that_is_passed_through_is_taken_by_the_gateway() {
 }
 
 #[test]
-fn a_script_sees_the_history_that_its_task_gives_it_and_never_what_comes_after() {
+fn script_sees_configured_history_and_no_later_commits() {
     let context = context();
     repo(&context);
     let script = "git log --format=%s; git log --all --format=all-%s; git tag; git branch --all; echo 42 > answer\n";
@@ -179,7 +179,7 @@ fn a_script_sees_the_history_that_its_task_gives_it_and_never_what_comes_after()
         (json!({}), 1),
         (json!({"history": "none"}), 1),
         (json!({"history": "full"}), 3),
-        // What the installation adds is one commit more.
+        // The files of the installation are in one more commit.
         (
             json!({"history": "full", "install_cmd": "touch installed"}),
             4,
@@ -225,7 +225,7 @@ fn files_of_the_tools_that_a_script_uses_are_not_its_work() {
     };
     let aider = "printf '.aider*\\n.env\\n' >> .gitignore\n";
     assert_eq!(changed(&format!("{litter}{aider}echo 42 > answer\n")), 1);
-    // A file that the agent wrote itself is its work, whatever aider adds to it.
+    // A file that the agent wrote itself is its work, regardless of aider's additions.
     assert_eq!(changed(&format!("{aider}echo dist >> .gitignore\n")), 1);
     // Without a file of the task's own, aider makes one.
     assert_eq!(

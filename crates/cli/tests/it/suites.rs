@@ -133,7 +133,7 @@ fn the_order_comes_from_the_seed_and_each_round_has_every_pair() {
 }
 
 #[test]
-fn a_filter_keeps_what_it_names_and_complains_of_what_is_not_there() {
+fn filters_select_and_unknown_names_are_errors() {
     let context = context();
     let path = suite(&context, &two_agents(&context), &json!({}));
     let output = run(
@@ -156,10 +156,10 @@ fn a_filter_keeps_what_it_names_and_complains_of_what_is_not_there() {
 }
 
 #[test]
-fn what_is_wrong_in_a_suite_is_told_with_its_place() {
+fn errors_in_a_suite_have_positions() {
     let context = context();
     let agents = two_agents(&context);
-    for (agents, more, told) in [
+    for (agents, more, reported) in [
         (&agents, json!({"trails": 3}), "did you mean `trials`?"),
         (&agents, json!({"sandbox": "podman"}), "podman"),
         (
@@ -203,8 +203,12 @@ fn what_is_wrong_in_a_suite_is_told_with_its_place() {
         let path = suite(&context, agents, &more);
         let output = run(&context, &path, &[]);
         output.assert_code(2);
-        assert!(output.stderr.contains(told), "{told}: {}", output.stderr);
-        assert!(!context.root().join("suite/results").exists(), "{told}");
+        assert!(
+            output.stderr.contains(reported),
+            "{reported}: {}",
+            output.stderr
+        );
+        assert!(!context.root().join("suite/results").exists(), "{reported}");
     }
 }
 
@@ -249,14 +253,14 @@ fn test_cases_take_the_options_of_suites() {
     resumed.assert_code(0);
     assert!(trial.join("artifacts/record.json").is_file());
     proctor(&["--trials", "3", "--resume"]).assert_code(2);
-    for (args, told) in [
+    for (args, reported) in [
         (["--agent", "nosuch"], "no agent type is called `nosuch`"),
         (["--task", "three"], "no task is called `three`"),
         (["--network", "none"], "network"),
     ] {
         let refused = proctor(&args);
         refused.assert_code(2);
-        assert!(refused.stderr.contains(told), "{refused}");
+        assert!(refused.stderr.contains(reported), "{refused}");
     }
     context.proctor(["run"]).run().assert_code(2);
 }
@@ -318,7 +322,7 @@ fn a_suite_runs_alone() {
     assert!(output.stderr.contains("a suite runs alone"), "{output}");
 }
 
-/// Case 27: a login that fails stops its agent, and nobody else.
+/// Case 27: a failed login stops only its agent.
 #[test]
 fn an_agent_whose_login_fails_is_not_started_again() {
     let context = context();
@@ -396,10 +400,10 @@ fn an_interrupted_run_is_resumed_and_finished() {
         latest(&context).join("trials").exists()
             && finished(&context).values().any(|count| *count > 0)
     });
-    let status = |told: &str| {
+    let status = |reported: &str| {
         let output = context.proctor(["status", latest(&context).as_str()]).run();
         output.assert_code(0);
-        assert!(output.stdout.contains(told), "{told}: {output}");
+        assert!(output.stdout.contains(reported), "{reported}: {output}");
     };
     status("running");
     running.signal(Signal::TERM);

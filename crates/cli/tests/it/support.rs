@@ -1,4 +1,4 @@
-//! What the tests of `proctor` share: a fake `claude`, its events, and test cases to run it on.
+//! Test helpers: a fake `claude`, its events, and test cases.
 
 use camino::Utf8PathBuf;
 use proctor_testkit::{Output, Program, TestContext};
@@ -213,7 +213,7 @@ pub fn saved(context: &TestContext, name: &str) -> Utf8PathBuf {
     context.root().join("output").join(name)
 }
 
-/// What a fake saved there, as JSON.
+/// The JSON that a fake saved there.
 #[track_caller]
 pub fn saved_json(context: &TestContext, name: &str) -> Value {
     let text = fs_err::read_to_string(saved(context, name)).unwrap();
@@ -285,7 +285,7 @@ impl Schema {
     }
 }
 
-/// What the program printed, without what differs from run to run and from machine to machine.
+/// The program's output, without values that differ between runs and machines.
 pub fn shown(context: &TestContext, text: &str) -> String {
     let text = text.replace(context.root().as_str(), "[ROOT]");
     let masked = text.split_inclusive('\n').map(|line| {

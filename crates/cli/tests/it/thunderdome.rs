@@ -68,7 +68,7 @@ fn record(context: &TestContext) -> Value {
 }
 
 #[test]
-fn an_adapter_script_is_told_what_the_contract_says() {
+fn adapter_script_gets_the_documented_environment() {
     let context = context();
     repo(&context);
     let seen = context.root().join("seen");
@@ -86,13 +86,13 @@ fn an_adapter_script_is_told_what_the_contract_says() {
     assert_eq!(record["agent"]["type"], "adapter");
     assert_eq!(record["task"]["kind"], "repo");
     assert_eq!(record["task"]["branch"], "v1");
-    // What the installation left is not the agent's work.
+    // Files of the installation are not the agent's work.
     assert_eq!(record["diff"]["files_changed"], 1, "{record:#}");
     assert_eq!(record["verdicts"][0]["evaluator"], "test_cmd");
     let log = "results/latest/trials/one/repo/trial-1/artifacts/install/output.log";
     let log = fs_err::read_to_string(context.root().join(log)).unwrap();
     assert_eq!(log, "ready\n");
-    // Hidden tests are in no workspace that anybody sees, before or after.
+    // Hidden tests are never in a visible workspace.
     let kept = context
         .root()
         .join("results/latest/trials/one/repo/trial-1/src-modified");
@@ -151,7 +151,7 @@ fn figures_of_the_sidecar_go_into_the_record_and_the_file_nowhere() {
 fn a_sidecar_that_is_not_in_order_is_a_warning_and_no_figure() {
     let context = context();
     repo(&context);
-    for (make, told) in [
+    for (make, reported) in [
         (
             "echo '{\"input_tokens\": -1, \"turns\": 4}' > $F",
             "cannot be used",
@@ -170,13 +170,13 @@ fn a_sidecar_that_is_not_in_order_is_a_warning_and_no_figure() {
         assert_eq!(record["turns"], Value::Null);
         assert_eq!(record["errors"][0]["code"], "SIDECAR_INVALID");
         let message = record["errors"][0]["message"].as_str().unwrap();
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(reported), "{message}");
         assert_eq!(record["diff"]["files_changed"], 1, "{make}");
     }
 }
 
 #[test]
-fn hidden_tests_win_over_what_the_agent_wrote_in_their_place() {
+fn hidden_tests_replace_the_agents_files() {
     let context = context();
     repo(&context);
     let script = "mkdir hidden && echo exit 0 > hidden/test.sh\n";
@@ -191,7 +191,7 @@ fn hidden_tests_win_over_what_the_agent_wrote_in_their_place() {
 }
 
 #[test]
-fn an_installation_that_fails_is_nobodys_failure() {
+fn failed_installation_is_not_the_agents_failure() {
     let context = context();
     repo(&context);
     let bad = with(&task(), &json!({"install_cmd": "echo no network; exit 1"}));
@@ -215,7 +215,7 @@ fn an_installation_that_fails_is_nobodys_failure() {
     assert_eq!(record["outcome"], "sandbox");
     let message = record["errors"][0]["message"].as_str().unwrap();
     assert!(message.contains(why), "{message}");
-    // In the clean copy it is no verdict; a build that fails is the agent's.
+    // In the clean copy there is no verdict; a failing build is the agent's failure.
     let script = "echo 42 > answer; echo exit 5 > install.sh\n";
     let path = suite(&context, script, &json!({}));
     run(&context, &path).assert_code(3);
@@ -322,12 +322,12 @@ fn the_own_tests_of_a_new_project_count_besides_the_hidden_ones() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_refused_by_name() {
+fn unsupported_keys_are_refused_by_name() {
     let context = context();
     repo(&context);
     let task = |fields: &Value| json!({"tasks": [with(&task(), fields)]});
     let image = json!([{"name": "one", "adapter": "./adapter.sh", "image": "alpine:3"}]);
-    for (more, told) in [
+    for (more, reported) in [
         (
             json!({"proxy": {"budget_per_trial_usd": "much"}}),
             "`budget_per_trial_usd`",
@@ -397,7 +397,7 @@ fn what_is_not_there_yet_is_refused_by_name() {
         let path = suite(&context, "exit 0\n", &more);
         let output = context.proctor(["validate", path.as_str()]).run();
         assert_eq!(output.code, Some(2), "{more}: {output}");
-        assert!(output.stderr.contains(told), "{told}: {output}");
+        assert!(output.stderr.contains(reported), "{reported}: {output}");
         assert!(output.stderr.contains("thunderdome.yaml:"), "{output}");
     }
 }
@@ -407,7 +407,7 @@ fn what_is_not_there_yet_is_refused_by_name() {
 fn a_score_that_could_not_be_made_is_refused() {
     let context = context();
     repo(&context);
-    for (fields, told) in [
+    for (fields, reported) in [
         (json!({"lint_cmd": " "}), "`lint_cmd` is empty"),
         (
             json!({"weights": {"rubric": 0.5}}),
@@ -442,7 +442,7 @@ fn a_score_that_could_not_be_made_is_refused() {
         fs_err::write(&path, suite.to_string()).unwrap();
         let output = context.proctor(["validate", path.as_str()]).run();
         output.assert_code(2);
-        assert!(output.stderr.contains(told), "{told}: {output}");
+        assert!(output.stderr.contains(reported), "{reported}: {output}");
         assert!(output.stderr.contains("proctor.yaml:"), "{output}");
     }
 }
@@ -492,7 +492,7 @@ fn the_null_adapter_does_nothing() {
 }
 
 #[test]
-fn the_claude_code_adapter_hands_over_the_task_and_tells_the_figures() {
+fn claude_code_adapter_passes_the_task_and_reports_metrics() {
     let context = context();
     repo(&context);
     // The script has no JSON parser but its own: text that looks like figures is none.

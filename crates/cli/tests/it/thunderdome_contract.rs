@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{context, with};
 
-/// What a judge says of nothing, and of work.
+/// The answers of a judge for an empty change and for work.
 const FAILS: &str = r#"{"criteria": [{"id": "criterion-1", "score": 0, "reason": "nothing"}, {"id": "criterion-2", "score": 0, "reason": "nothing"}]}"#;
 const PASSES: &str = r#"{"criteria": [{"id": "criterion-1", "score": 1, "evidence": [{"quote": "forty-two"}]}, {"id": "criterion-2", "score": 1, "evidence": [{"quote": "forty-two"}]}]}"#;
 /// A patch that does the task.
@@ -106,7 +106,7 @@ fn the_file_of_the_working_directory_is_run_and_folders_are_named_after_the_repo
         assert_eq!(meta["task"], "bench-time-tracker", "{name}");
         assert_eq!(meta["composite_score"], 1.0, "{meta:#}");
     }
-    let output = thunderdome(&context, &["run", "--orchestrator", "nobody"]);
+    let output = thunderdome(&context, &["run", "--orchestrator", "unknown"]);
     output.assert_code(2);
     assert!(output.stderr.contains("null, writer, needy"), "{output}");
 }
@@ -286,7 +286,7 @@ fn every_missing_adapter_is_named_with_its_place() {
     thunderdome(&context, &["run", "--orchestrator", "fine", "--dry-run"]).assert_code(0);
 }
 
-/// What the original's files have beyond the seed, all of it at once.
+/// All keys of Thunderdome's own files beyond the seed, at once.
 #[test]
 fn settings_without_effect_are_notes_in_thunderdomes_files() {
     let green = json!({
@@ -558,17 +558,21 @@ fn results_that_thunderdome_wrote_are_judged_again_or_it_says_why_not() {
     fs_err::write(broken.join("meta.json"), "{").unwrap();
     let output = thunderdome(&context, &["rescore", "--json"]);
     output.assert_code(3);
-    let told: Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!(told[0]["trials"].as_array().unwrap().len(), 1, "{told:#}");
+    let reported: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(
-        told[0]["trials"][0]["before"],
+        reported[0]["trials"].as_array().unwrap().len(),
+        1,
+        "{reported:#}"
+    );
+    assert_eq!(
+        reported[0]["trials"][0]["before"],
         json!({"status": "failed", "score": 0.65})
     );
     assert_eq!(
-        told[0]["trials"][0]["after"],
+        reported[0]["trials"][0]["after"],
         json!({"status": "passed", "score": 1.0})
     );
-    let reasons: Vec<&str> = told[0]["not_judged"]
+    let reasons: Vec<&str> = reported[0]["not_judged"]
         .as_array()
         .unwrap()
         .iter()
@@ -632,7 +636,7 @@ fn without_a_run_all_runs_are_judged_again() {
 }
 
 #[test]
-fn the_folder_of_a_run_is_no_suite_to_validate() {
+fn validate_refuses_the_directory_of_a_run() {
     let context = project(&json!({}));
     foreign(&context, "writer", "bench-time-tracker", 1, &json!({}));
     let output = thunderdome(&context, &["validate", "results/runs/2026-02-12T15-25-21"]);

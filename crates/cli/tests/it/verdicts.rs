@@ -1,5 +1,5 @@
-//! What `proctor run` makes of an agent's run: outcome, status, error codes, exit code. Numbers
-//! in comments are those of the project's list of cases that harnesses get wrong.
+//! Outcomes of `proctor run`: status, error codes, exit code. Numbers in comments are those of the
+//! project's list of cases that harnesses get wrong.
 
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,7 @@ fn an_agent_that_exits_3_fails_the_run() {
     );
 }
 
-/// Case 19: an agent killed by a signal is no success.
+/// Case 19: an agent killed by a signal is not a success.
 #[test]
 fn an_agent_killed_by_a_signal_fails_the_run() {
     let context = check(
@@ -129,9 +129,9 @@ fn an_agent_that_times_out_fails_the_run() {
     assert_eq!(context.record()["process"]["ended_by"], "wall_limit");
 }
 
-/// Case 1: exit 0 is no success without a result event, nor with one that says error.
+/// Case 1: exit code 0 is not a success without a result event, or with one that reports an error.
 #[test]
-fn exit_0_alone_is_no_success() {
+fn exit_0_without_result_is_not_a_success() {
     check(
         &[init(), says("m-1", "bye")],
         1,
@@ -264,7 +264,7 @@ fn infrastructure_is_classed_and_not_judged() {
     }
 }
 
-/// What is no event is skipped with a warning and counted; what is new is counted.
+/// Malformed lines are skipped with a warning and counted; unknown events are counted.
 #[test]
 fn malformed_lines_and_unknown_events_are_counted() {
     let context = check(
@@ -284,7 +284,7 @@ fn malformed_lines_and_unknown_events_are_counted() {
 
 /// An agent that talks about 401 and rate limits has neither.
 #[test]
-fn words_in_the_output_are_no_evidence() {
+fn words_in_the_output_do_not_decide_the_outcome() {
     let text = "I fixed the 401 Unauthorized, rate_limit and \"Not logged in\" messages";
     check(
         &[
@@ -417,7 +417,7 @@ fn git_diff_assertions_hold_at_their_bounds() {
 
 /// Case 7: a typo in the name of an evaluator or of an assertion stops everything.
 #[test]
-fn a_typo_disarms_nothing() {
+fn typos_in_settings_are_errors() {
     let context = context();
     install_claude(&context, &session(&[]));
     let output = run(
@@ -440,7 +440,7 @@ fn a_typo_disarms_nothing() {
     assert!(context.run_dirs().is_empty());
 }
 
-/// Case 21: usage that nobody told is absent, never 0 and never made up from the output's length.
+/// Case 21: unknown usage is absent, never 0 and never estimated from the output's length.
 #[test]
 fn unknown_usage_is_absent() {
     let context = context();
@@ -518,7 +518,7 @@ fn usage_of_a_run_that_was_cut_off_is_a_lower_bound() {
     assert!(usage.get("cost_usd").is_none());
 }
 
-/// Case 24: model and version are those that answered; `<synthetic>` is no model.
+/// Case 24: model and version are those that answered; `<synthetic>` is not a model.
 #[test]
 fn model_and_version_are_those_that_answered() {
     let context = context();
@@ -554,7 +554,10 @@ fn model_and_version_are_those_that_answered() {
     let log = fs_err::read_to_string(second.unwrap().join("artifacts/youbencha-log.json")).unwrap();
     let log: Value = serde_json::from_str(&log).unwrap();
     assert_eq!(log["model_info"]["name"], "claude-opus-4-8");
-    assert_eq!(log["agent_info"]["version"], VERSION, "told by --version");
+    assert_eq!(
+        log["agent_info"]["version"], VERSION,
+        "reported by --version"
+    );
 }
 
 /// The built-in agents: the floor changes nothing, the ceiling applies the reference.
@@ -578,7 +581,7 @@ fn null_does_nothing_and_oracle_applies_the_reference() {
 
 /// The `command` agent's exit codes: 0 done, 2 gave up, 124 timed out, others failed.
 #[test]
-fn a_command_agent_tells_by_its_exit_code() {
+fn exit_code_of_a_command_agent_decides_its_outcome() {
     for (code, exit, outcome) in [
         (0, 0, "completed"),
         (2, 1, "gave_up"),

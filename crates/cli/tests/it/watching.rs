@@ -53,7 +53,7 @@ fn events(trial: &Utf8Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_trial_leaves_its_events_beside_its_record() {
+fn events_are_stored_next_to_the_record() {
     let context = context();
     let long = "word ".repeat(2000);
     let tool = |id: &str, content: Value| {
@@ -184,7 +184,7 @@ fn a_run_is_watched_in_lines_until_it_ends() {
 }
 
 #[test]
-fn runs_on_record_are_listed_with_what_came_of_them() {
+fn list_runs_shows_results() {
     let context = context();
     assert!(
         context
@@ -235,7 +235,7 @@ fn suite_of_one_case(context: &TestContext) -> Utf8PathBuf {
 }
 
 #[test]
-fn cleaning_says_what_goes_and_spares_what_lives() {
+fn clean_lists_removals_and_keeps_active_runs() {
     let context = context();
     let run = finished_run(&context).canonicalize_utf8().unwrap();
     let workspace = run.join("trials/slow/task/trial-1/src-modified");
@@ -243,15 +243,17 @@ fn cleaning_says_what_goes_and_spares_what_lives() {
     fs_err::create_dir_all(temp.join("proctor-dead/home")).unwrap();
     fs_err::write(temp.join("proctor-dead.lock"), "").unwrap();
     let clean = |args: &[&str]| context.proctor([&["clean"], args].concat()).run();
-    let told = clean(&["--workspaces", "--dry-run"]);
-    told.assert_code(0);
+    let reported = clean(&["--workspaces", "--dry-run"]);
+    reported.assert_code(0);
     assert!(
-        told.stdout.contains(&format!("would remove {workspace} (")),
-        "{told}"
+        reported
+            .stdout
+            .contains(&format!("would remove {workspace} (")),
+        "{reported}"
     );
     assert!(
-        told.stdout.contains("would remove") && temp.join("proctor-dead").exists(),
-        "{told}"
+        reported.stdout.contains("would remove") && temp.join("proctor-dead").exists(),
+        "{reported}"
     );
     assert!(workspace.exists(), "a dry run removes nothing");
     let swept = clean(&[]);

@@ -1,5 +1,6 @@
-//! podman in Docker's place: how it is found, started and ended. What containers do is tested in the tests of Docker,
-//! which `scripts/test all` runs against podman as well. It serves its API on Linux only.
+//! podman instead of Docker: how it is found, started and stopped. The Docker tests cover
+//! containers, and `scripts/test all` runs them with podman as well. podman serves its API on Linux
+//! only.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -102,7 +103,7 @@ impl Rig {
 }
 
 #[test]
-fn where_no_engine_listens_podman_is_started_for_the_run_and_ends_with_it() {
+fn podman_is_started_for_the_run_if_no_engine_listens() {
     let Some(rig) = Rig::new() else { return };
     let done = rig.run("echo hello > greeting.txt").run();
     done.assert_code(0);
@@ -122,8 +123,8 @@ fn a_podman_that_listens_is_taken_and_doctor_says_so() {
     rig.assert_passed_with_podman();
     rig.assert_tidy();
     let doctor = rig.context.proctor(["doctor", "--json"]);
-    let told = doctor.env("XDG_RUNTIME_DIR", &runtime).run();
-    let findings: Value = serde_json::from_str(&told.assert_code(0).stdout).unwrap();
+    let reported = doctor.env("XDG_RUNTIME_DIR", &runtime).run();
+    let findings: Value = serde_json::from_str(&reported.assert_code(0).stdout).unwrap();
     let mut findings = findings.as_array().unwrap().iter();
     let podman = findings
         .find(|finding| finding["name"] == "podman")
@@ -163,9 +164,9 @@ fn memory_that_runs_out_leaves_no_file_outside_of_the_run() {
     rig.assert_tidy();
 }
 
-/// What was started for a run goes with it however that ends; the next run finds the container and removes it.
+/// A podman service started for a run ends with it in any case; the next run removes the container.
 #[test]
-fn a_run_that_is_killed_takes_podman_along_and_is_swept_by_the_next() {
+fn killed_run_stops_podman_and_next_run_removes_leftovers() {
     let Some(rig) = Rig::new() else { return };
     let running = rig.run("echo at work; sleep 600").spawn();
     wait_until(SOON, "the agent works", || rig.agent_works());

@@ -101,12 +101,12 @@ fn a_pause_that_a_provider_asks_for_is_kept_by_all_nodes() {
     let waited: u64 = printed.lines().last().unwrap().parse().unwrap();
     assert!(
         waited > 5,
-        "it was told to another trial, half a minute before at most: {waited}"
+        "another trial got the pause, at most half a minute before: {waited}"
     );
 }
 
 #[test]
-fn what_all_nodes_may_spend_together_is_counted_on_the_head() {
+fn run_budget_is_enforced_by_the_head() {
     let Some(cluster) = Cluster::find() else {
         return;
     };

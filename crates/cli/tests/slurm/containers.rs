@@ -30,7 +30,7 @@ fn holder(run: &Utf8Path) -> Pid {
 }
 
 #[test]
-fn a_second_process_takes_no_container_from_the_first() {
+fn second_process_keeps_containers_of_the_first() {
     let Some((rig, host)) = in_containers(15) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What dies in mid-run: the daemon of a node, the head.
+//! Deaths during a run: the daemon of a node, the head.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn restarts(run: &Utf8Path) -> u64 {
 }
 
 #[test]
-fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
+fn trials_of_a_dead_node_run_elsewhere_with_one_record_each() {
     let Some(cluster) = Cluster::find() else {
         return;
     };
@@ -58,7 +58,7 @@ fn the_trials_of_a_node_that_dies_are_run_elsewhere_and_have_one_record_each() {
 }
 
 #[test]
-fn a_head_that_is_killed_is_followed_by_another() {
+fn killed_coordinator_is_replaced_by_another() {
     let Some(rig) = Rig::new(&sleeper(2), &json!({"trials": 12, "parallel": 3})) else {
         return;
     };

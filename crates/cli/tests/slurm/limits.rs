@@ -13,7 +13,7 @@ fn only(rig: &Rig) -> Value {
 
 /// Both ways at once: a minute is the shortest that Slurm knows.
 #[test]
-fn a_trial_over_its_time_is_a_timeout_whoever_ends_it() {
+fn trial_over_its_job_time_is_a_timeout() {
     let own = json!({"executor": {"type": "slurm", "time": "60s", "memory": "200m"}});
     let engines = json!({"executor": {"type": "slurm", "time": "1h", "memory": "200m", "args": ["--time=1"]}});
     let (Some(one), Some(other)) = (
@@ -35,7 +35,7 @@ fn a_trial_over_its_time_is_a_timeout_whoever_ends_it() {
 }
 
 #[test]
-fn a_job_that_is_killed_for_its_memory_is_told_apart() {
+fn job_killed_for_memory_is_out_of_memory() {
     let line = "exec python3 -c 'import time; a = bytearray(600 << 20); a[::4096] = b\"x\" * len(a[::4096]); time.sleep(120)'";
     let agent =
         json!({"name": "agent", "type": "command", "config": {"command": ["sh", "-c", line]}});

@@ -27,7 +27,7 @@ fn two_hundred_trials_have_one_record_each() {
 }
 
 #[test]
-fn no_more_trials_run_at_a_time_than_was_asked_for() {
+fn parallel_limits_concurrent_trials() {
     let Some(rig) = Rig::new(&sleeper(4), &json!({"trials": 8, "parallel": 3})) else {
         return;
     };
@@ -95,7 +95,7 @@ fn a_trial_that_is_started_twice_is_run_once() {
 }
 
 #[test]
-fn a_run_that_is_left_goes_on_and_is_taken_up_again() {
+fn detached_run_continues_and_is_resumed() {
     let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 6, "parallel": 2})) else {
         return;
     };
@@ -175,7 +175,7 @@ fn a_run_that_is_cancelled_leaves_no_job_and_is_run_to_its_end_later() {
 }
 
 #[test]
-fn who_presses_ctrl_c_is_asked_what_becomes_of_the_jobs_tmux() {
+fn ctrl_c_prompts_whether_to_cancel_jobs_tmux() {
     let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 6, "parallel": 1})) else {
         return;
     };

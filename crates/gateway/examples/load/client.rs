@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use super::upstream::PACED;
 
-/// What clients ask for.
+/// The requests of clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     pub name: &'static str,
@@ -102,7 +102,7 @@ fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) {
     }
 }
 
-/// What a head says about the length of its body.
+/// The body length according to a response head.
 pub fn content_length(head: &[u8]) -> Option<usize> {
     let head = String::from_utf8_lossy(head);
     head.lines().find_map(|line| {

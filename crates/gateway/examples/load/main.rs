@@ -1,5 +1,5 @@
-//! Measures gateways beside the direct path. Every part is a process of its own, so that each one's
-//! processor time can be told; `scripts/bench-gateway` puts them together.
+//! Measures gateways beside the direct path. Every part is a process of its own, so that its
+//! processor time can be measured; `scripts/bench-gateway` puts them together.
 //!
 //! ```text
 //! load upstream PORT                          a provider that answers at once

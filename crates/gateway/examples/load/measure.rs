@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::client::{self, Load};
 use super::process;
 
-/// Who is measured.
+/// The measured gateways.
 pub struct Target {
     name: String,
     address: SocketAddr,
@@ -15,7 +15,7 @@ pub struct Target {
     pid: u32,
 }
 
-/// What a cell shows is that of the median round.
+/// A cell shows the value of the median round.
 const ROUNDS: usize = 3;
 const CLIENTS: [usize; 3] = [1, 16, 64];
 const LOADS: [Load; 4] = [

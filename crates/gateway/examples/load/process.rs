@@ -11,8 +11,8 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// The kernel's clock ticks in a second, on every Linux there is.
 const TICKS: u64 = 100;
 
-/// Starts a command, waits until somebody accepts connections at `address`, lets it come to rest, and
-/// ends it: a row of the table.
+/// Starts a command, waits until it accepts connections at `address`, waits until it is idle, and
+/// stops it. The result is a row of the table.
 pub fn start(name: &str, address: &str, command: &[&str]) {
     let began = Instant::now();
     let mut child = Command::new(command[0])

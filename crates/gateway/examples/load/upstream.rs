@@ -9,7 +9,7 @@ use memchr::memmem;
 
 const MESSAGE: &str = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5}}"#;
 
-/// What a prompt says that wants its answer over two seconds.
+/// The marker in a prompt whose response takes two seconds.
 pub const PACED: &str = "take your time";
 /// Deltas in a streamed answer.
 const DELTAS: u32 = 200;

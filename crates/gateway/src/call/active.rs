@@ -141,8 +141,8 @@ impl ActiveCall {
             self.call.ended = ended;
         }
         self.whole |= ended == CallEnd::Complete;
-        let told = self.read_meter();
-        self.note_bound(told);
+        let is_reported = self.read_meter();
+        self.note_bound(is_reported);
         self.call.total_ms = millis(self.began);
         self.settle();
         self.finish_recording();
@@ -201,13 +201,13 @@ impl ActiveCall {
     }
 
     /// Notes whether the provider may bill more than it reported, and the upper bound.
-    fn note_bound(&mut self, told: bool) {
+    fn note_bound(&mut self, is_reported: bool) {
         let call = &self.call;
         let failed = call.status.is_some_and(|status| status >= 400);
         let counts = call.kind == Kind::Generate
             && !matches!(call.ended, CallEnd::Refused | CallEnd::Unreachable);
         let began = self.sent || call.status.is_some();
-        self.call.incomplete = counts && began && !failed && !told;
+        self.call.incomplete = counts && began && !failed && !is_reported;
         let bounded = self
             .reserved
             .is_some_and(|reserved| reserved.output.is_some());

@@ -184,8 +184,8 @@ mod tests {
             for at in 0..=bytes.len() {
                 let summary = read(wire, None, &[&bytes[..at], &bytes[at..]]).summary;
                 let tokens = summary.tokens.unwrap_or_default();
-                let told = (tokens.input, tokens.output, summary.finished);
-                assert_eq!(told, (5, 9, true), "{wire:?} split at {at}");
+                let found = (tokens.input, tokens.output, summary.finished);
+                assert_eq!(found, (5, 9, true), "{wire:?} split at {at}");
                 assert_eq!(
                     summary.model.as_deref(),
                     Some("m"),

@@ -336,10 +336,10 @@ mod tests {
         let one = asking(&json!({"model": "m", "messages": [{"content": "please write a poem"}]}));
         let two = asking(&json!({"model": "m", "messages": [{"content": "please write a play"}]}));
         assert_ne!(one.fingerprint, two.fingerprint);
-        let told = differences(&one.body, &two.body);
-        assert_eq!(told.len(), 1);
-        assert_eq!(told[0].at, "/messages/0/content");
-        assert!(told[0].recorded.ends_with("poem") && told[0].asked.ends_with("play"));
+        let found = differences(&one.body, &two.body);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].at, "/messages/0/content");
+        assert!(found[0].recorded.ends_with("poem") && found[0].asked.ends_with("play"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Finds the top-level members of a JSON object without parsing it, and changes single values in place.
 //!
-//! A request body of 200 KB is mostly prompt. What the gateway needs of it is a handful of small
-//! members; everything else is skipped over and passed on byte for byte.
+//! A request body of 200 KB is mostly prompt. The gateway needs only a few small members;
+//! everything else is skipped and forwarded byte for byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -44,8 +44,8 @@ const CLASS: [u8; 256] = {
 };
 
 impl Object {
-    /// Scans the object that fills `range` of `text` for members with these names. `None` if it is no
-    /// object or not whole.
+    /// Scans the object that fills `range` of `text` for members with these names. `None` if it is
+    /// not a complete object.
     pub(crate) fn scan(text: &[u8], range: Range<usize>, names: &[&str]) -> Option<Self> {
         let text = &text[..range.end];
         let mut at = skip_blank(text, range.start);

@@ -155,7 +155,7 @@ impl Server {
     }
 }
 
-/// One worker's life. What is still under way at its end is dropped, and so entered as cut.
+/// Runs one worker. Calls that are active at its end are dropped and recorded as cut.
 async fn work(
     state: Arc<GatewayState>,
     queues: Arc<WorkerQueues>,

@@ -1,4 +1,4 @@
-//! Clients that leave before the answer has told what it used: the provider bills the call to its end.
+//! Clients that disconnect before the usage is known: the provider bills the call to its end.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -1,4 +1,4 @@
-//! The gateway from outside: raw bytes in, raw bytes out, an upstream that can be told anything.
+//! End-to-end tests of the gateway: raw bytes in and out, with a programmable upstream.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 

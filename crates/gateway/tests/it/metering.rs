@@ -1,4 +1,4 @@
-//! Usage and cost, on all four wires, whatever happens to the answer.
+//! Usage and cost for all four APIs, also for broken responses.
 
 use std::io::{Read, Write};
 use std::time::Duration;

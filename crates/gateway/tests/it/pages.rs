@@ -1,4 +1,4 @@
-//! The status page and the metrics: figures for whoever looks, and no key.
+//! The status page and the metrics show figures and no keys.
 
 use proctor_gateway::{Gateway, GatewayConfig, Pages, Provider, Upstream};
 

@@ -1,4 +1,4 @@
-//! What goes in comes out, byte for byte, and only with a valid key.
+//! Requests and responses are forwarded byte for byte, and only with a valid key.
 
 use proctor_gateway::{CallEnd, KeySpec, Provider};
 use serde_json::json;
@@ -188,7 +188,7 @@ async fn a_revoked_key_is_a_wrong_key_and_its_account_is_closed() {
 }
 
 #[test]
-fn probes_models_and_websockets_get_what_clients_expect() {
+fn probes_models_and_websockets_get_expected_responses() {
     let fake = Fake::says(json_reply("{\"data\":[]}"));
     let gateway = gateway(&fake.upstream());
     let key = mint(&gateway);

@@ -1,4 +1,4 @@
-//! What was recorded plays again without the provider.
+//! Recordings are replayed without the provider.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! An upstream that answers with the bytes it is told, and a client that shows the bytes it gets.
+//! An upstream that answers with given bytes, and a client that returns raw bytes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use proctor_gateway::{
 /// Long enough for a slow machine, short enough to end a test that hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The real key that nobody but the upstream may see.
+/// The API key, which only the upstream may see.
 pub(crate) const REAL_KEY: &str = "sk-real-canary-0123456789";
 
 /// A request as it reached the upstream.
@@ -169,7 +169,7 @@ pub(crate) fn mint(gateway: &Gateway) -> VirtualKey {
         .unwrap()
 }
 
-/// What a client got.
+/// The response that a client got.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: u16,

@@ -37,7 +37,7 @@ fn server_config() -> Arc<ServerConfig> {
     Arc::new(config.unwrap())
 }
 
-/// A provider behind TLS that streams an answer in two parts, the second when it is told to.
+/// A provider behind TLS that streams an answer in two parts, the second on demand.
 fn provider(go_on: Receiver<()>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

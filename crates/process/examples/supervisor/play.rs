@@ -84,7 +84,7 @@ fn perform(word: &str, text: &str) {
         "sleep-again" => loop {
             drop(child("{ sleep 600000 }").spawn());
         },
-        other => panic!("{other:?} is no step"),
+        other => panic!("{other:?} is not a step"),
     }
 }
 
@@ -93,7 +93,7 @@ fn number(text: &str) -> u64 {
 }
 
 fn say(stream: &mut impl Write, text: &str) {
-    // Whoever listened may be gone.
+    // The listener may be gone.
     let _ = writeln!(stream, "{text}").and_then(|()| stream.flush());
 }
 
@@ -205,7 +205,7 @@ fn on_request(act: impl Fn() + Send + 'static) {
             };
             #[cfg(windows)]
             let mut asked = tokio::signal::windows::ctrl_break().expect("events are heard");
-            ready.send(()).expect("somebody waits");
+            ready.send(()).expect("the receiver waits");
             while asked.recv().await.is_some() {
                 act();
             }

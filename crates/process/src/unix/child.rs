@@ -56,8 +56,8 @@ fn prepare(request: &Request, [stdin, stdout, stderr]: [OwnedFd; 3], control: Ow
         .stderr(stderr);
     let supervisor = getpid();
     let terminal = request.terminal;
-    // SAFETY: the supervisor has a single thread, so that nobody else can hold a lock or be in the allocator
-    // when it forks; `enter` touches no state that it shares with the supervisor.
+    // SAFETY: the supervisor has a single thread, so that no other thread can hold a lock or be in
+    // the allocator when it forks; `enter` touches no state that it shares with the supervisor.
     #[expect(unsafe_code, reason = "a session must be opened between fork and exec")]
     unsafe {
         command.pre_exec(move || enter(supervisor, terminal, control.as_fd()));

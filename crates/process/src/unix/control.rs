@@ -162,9 +162,9 @@ impl Control {
         }
     }
 
-    /// Kills everything from here, because the supervisor died or does not answer. `session` is the process's
-    /// own. Orphans of a dead supervisor fall back to this process, where the platform allows that. A supervisor
-    /// that lives sees the end of its socket, so that it ends whatever is left after this.
+    /// Kills all processes directly, because the supervisor died or does not respond. `session` is
+    /// the session of the process. Orphans of a dead supervisor are reparented to this process, if
+    /// the platform supports that. A live supervisor sees the end of its socket and kills the rest.
     pub(crate) fn clean_up(&self, session: u32) {
         let is_orphan = |entry: &Entry| {
             platform::is_orphan(entry, self.identity)

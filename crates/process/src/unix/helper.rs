@@ -17,7 +17,7 @@ pub(crate) struct Helper {
     child: Child,
 }
 
-/// What a helper is fed through and heard on, as far as nobody else is at the other end.
+/// The pipes to a helper's standard streams, except those connected elsewhere.
 pub(crate) struct Streams {
     pub(crate) stdin: Option<(ChildStdin, Vec<u8>)>,
     pub(crate) stdout: Option<ChildStdout>,

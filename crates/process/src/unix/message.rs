@@ -13,7 +13,7 @@ use crate::{EndReason, Exit, Leak, Status, Usage};
 pub(super) struct Request {
     /// The file to execute.
     pub(super) program: OsString,
-    /// What the program sees as its own name.
+    /// The program's `argv[0]`.
     pub(super) name: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,

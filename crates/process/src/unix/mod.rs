@@ -32,13 +32,13 @@ use std::process::ExitStatus;
 
 use crate::Status;
 
-/// Containers have Linux inside, whatever the machine around them is.
+/// Containers run Linux on every platform.
 #[cfg(target_os = "macos")]
 pub(crate) fn init() -> std::process::ExitCode {
     crate::refuse_init()
 }
 
-/// What the operating system said about a process that has been waited for.
+/// The exit status of a reaped process.
 fn status(status: ExitStatus) -> Status {
     match (status.code(), status.signal()) {
         (Some(code), _) => Status::Code(code),

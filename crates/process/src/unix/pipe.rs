@@ -17,7 +17,7 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         ioctl_fionbio(&fd, true)?;
-        // Unchecked, because the reading end of a terminal is no pipe but is read like one.
+        // Unchecked, because the reading end of a terminal is not a pipe but is read like one.
         let pipe = Receiver::from_owned_fd_unchecked(fd)?;
         Ok(Self { pipe })
     }

@@ -22,7 +22,7 @@ pub(super) fn unblock() -> io::Result<()> {
     }
 }
 
-/// What all children that have been waited for used, with their own children.
+/// The resources used by all reaped children and their descendants.
 pub(super) fn usage_of_children() -> Option<Usage> {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: getrusage fills the whole structure if it returns 0.

@@ -98,8 +98,8 @@ async fn answer(control: &mut Control) -> io::Result<Answer> {
     }
 }
 
-/// What the supervisor says once there is a process. The program may have stopped the supervisor before it
-/// could say anything, so that it is told to go on, and not waited for without end.
+/// The supervisor's message after the start of the process. The program may have stopped the
+/// supervisor, so that it gets SIGCONT, and the wait has a timeout.
 async fn confirmation(control: &mut Control) -> Option<io::Result<Notice>> {
     for _ in 0..NUDGES {
         let notice = poll_fn(|context| control.poll_notice(context));

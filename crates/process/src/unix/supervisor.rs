@@ -212,7 +212,7 @@ impl Supervision {
         }
     }
 
-    /// Takes leave of everyone who is dead.
+    /// Reaps dead children.
     fn reap(&mut self) -> Left {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -252,9 +252,9 @@ impl Supervision {
         }
     }
 
-    /// Kills until nobody is left, also those who fork meanwhile.
+    /// Kills until no process is left, including processes forked meanwhile.
     fn kill(&mut self) {
-        // Whose parent is killed before anybody saw them is nobody's.
+        // A process whose parent is killed before a scan cannot be attributed.
         self.family.look();
         if self.end.is_some() {
             self.leaked = self.family.living();

@@ -26,7 +26,7 @@ pub(super) struct Entry {
     pub(super) session: i32,
 }
 
-/// What a process is doing.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum State {
     Alive,
@@ -66,7 +66,7 @@ impl Family {
         }
     }
 
-    /// Whether somebody is left of whom waiting for children does not tell.
+    /// Whether processes are left that `waitpid` does not report.
     pub(super) fn has_strays(&mut self) -> bool {
         platform::LOOK.is_some() && !self.living().is_empty()
     }
@@ -117,7 +117,7 @@ impl Family {
     /// SIGTERM once to every descendant: to the group `main` in one go, to all others one by one. Those that were
     /// stopped go on, or they could not heed it.
     pub(super) fn terminate(&mut self, main: Pid) {
-        // Whose parent heeds it before anybody saw them is nobody's.
+        // A process whose parent exits before a scan cannot be attributed.
         self.look();
         let _ = kill_process_group(main, Signal::TERM);
         for entry in self.descendants() {

@@ -1,4 +1,4 @@
-//! What parent and supervisor say to each other: length-prefixed frames of plain integers and byte strings,
+//! The protocol between parent and supervisor: length-prefixed frames of integers and byte strings,
 //! because arguments and environment need not be UTF-8.
 
 use std::ffi::{OsStr, OsString};

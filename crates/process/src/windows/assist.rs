@@ -1,5 +1,5 @@
-//! What our own executable is started again for: to ask the processes of a job to end, from within their console, and
-//! to start a program within a pseudo-console.
+//! Tasks for which Proctor starts its own executable again: sending Ctrl-Break to the processes of
+//! a job from within their console, and starting a program within a pseudo-console.
 #![allow(
     unsafe_code,
     reason = "calls of the Windows API; each says why it is sound"
@@ -26,7 +26,7 @@ use super::launch::Launch;
 use super::spawn::{Console, spawn};
 use crate::Error;
 
-/// Asks processes to end. The id of whoever asks follows, then theirs.
+/// Sends Ctrl-Break to processes. The arguments are the id of the sender and their ids.
 const END: &str = "end";
 
 /// Starts the program that follows on the console that we were started on.
@@ -53,15 +53,16 @@ pub(crate) fn supervise() -> ExitCode {
     }
 }
 
-/// The assistant that asks everybody in a job to end. It ends with this, at the latest.
+/// The assistant that sends Ctrl-Break to all processes of a job. It is killed when this is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct Asking {
     _assistant: Job,
-    /// Those who are asked: while somebody holds them, their ids are nobody else's.
+    /// The target processes: while their handles are open, their ids are not reused.
     _asked: Vec<Member>,
 }
 
-/// Starts the assistant that asks everybody in `job` to end.
+/// Starts the assistant that sends Ctrl-Break to all processes of `job`.
 pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Asking> {
     let asked = job.members();
     let mut args: Vec<OsString> = vec![crate::SUPERVISE.into(), END.into()];
@@ -93,7 +94,8 @@ pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Asking> {
 /// have gone by itself.
 fn break_consoles(owner: u32, mut left: BTreeSet<u32>) {
     while let Some(pid) = left.pop_first() {
-        // SAFETY: these calls take numbers only, and change the console of this process, which nobody else uses.
+        // SAFETY: these calls take numbers only, and change the console of this process, which no
+        // other thread uses.
         let is_attached = unsafe {
             FreeConsole();
             AttachConsole(pid) != 0
@@ -105,14 +107,14 @@ fn break_consoles(owner: u32, mut left: BTreeSet<u32>) {
                 left.remove(other);
             }
             if !all.contains(&owner) {
-                // SAFETY: takes numbers only. Group 0 is everybody on the console.
+                // SAFETY: takes numbers only. Group 0 means all processes on the console.
                 unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, 0) };
             }
         }
     }
 }
 
-/// Whoever is on our console.
+/// The processes on our console.
 fn sharing() -> Vec<u32> {
     let mut list = vec![0; 1024];
     // SAFETY: the list has the length that is passed. More processes than that are counted, but not listed.
@@ -121,7 +123,7 @@ fn sharing() -> Vec<u32> {
     list
 }
 
-/// Goes on whatever comes from the console.
+/// Ignores all events of the console.
 fn ignore_events() {
     unsafe extern "system" fn heard(_event: u32) -> BOOL {
         1
@@ -141,7 +143,7 @@ fn run_inside(words: &[OsString]) -> u32 {
         Ok(code) => code,
         Err(error) => {
             let program = words.first().map(OsString::as_os_str).unwrap_or_default();
-            // Only the terminal is there to be told.
+            // Only the terminal can show it.
             let _ = writeln!(console, "cannot start {}: {error}", program.display());
             NOT_STARTED
         }

@@ -24,8 +24,9 @@ const PERCENT: u16 = b'%' as u16;
 pub(super) enum Rules {
     /// As the C library does.
     CLibrary,
-    /// As the runtime of MSYS2 and Cygwin does, on which the shells of Git for Windows are built: within double quotes
-    /// a backslash takes the meaning of whatever follows it, and outside of them names are expanded as in a shell.
+    /// As the runtime of MSYS2 and Cygwin does, on which the shells of Git for Windows are built:
+    /// within double quotes a backslash escapes the next character, and outside of them names are
+    /// expanded as in a shell.
     Msys,
 }
 
@@ -44,7 +45,7 @@ impl Rules {
 /// The line for a program that takes it apart by these rules.
 pub(super) fn of_program(rules: Rules, name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Error> {
     let mut line = Vec::new();
-    // The name ends at its second quote, whatever stands before it.
+    // The name ends at its second quote.
     line.push(QUOTE);
     line.extend(name.encode_wide());
     line.push(QUOTE);
@@ -92,8 +93,9 @@ fn push(line: &mut Vec<u16>, argument: &OsStr) {
 
 /// One argument for the runtime of MSYS2, always quoted: a backslash before every backslash and quote.
 ///
-/// What looks like a path with a drive, or like one of a share once its backslashes are doubled, is read by other rules
-/// there. So the letter that would show it stands outside of the quotes, where a letter is itself.
+/// Text that looks like a path with a drive, or like a share after its backslashes are doubled, is
+/// parsed by other rules. Therefore the first letter is placed outside of the quotes, where it is
+/// literal.
 fn push_for_msys(line: &mut Vec<u16>, argument: &OsStr) {
     let units: Vec<u16> = argument.encode_wide().collect();
     let is_letter = |unit: u16| u8::try_from(unit).is_ok_and(|it| it.is_ascii_alphabetic());
@@ -315,7 +317,7 @@ mod tests {
         let around = text(&line(0).unwrap()).len();
         assert_eq!(line(8_191 - around).unwrap().len(), 8_192);
         let error = line(8_192 - around).unwrap_err();
-        let is_told = matches!(
+        let is_expected = matches!(
             error,
             Error::CommandTooLong {
                 length: 8_192,
@@ -323,7 +325,7 @@ mod tests {
                 ..
             }
         );
-        assert!(is_told, "{error}");
+        assert!(is_expected, "{error}");
         assert!(error.to_string().contains("takes 8191:"), "{error}");
     }
 }

@@ -27,7 +27,7 @@ impl Control {
         std::thread::Builder::new()
             .name("proctor-watch".to_owned())
             .spawn(move || {
-                // Nobody listens if the process was dropped.
+                // There is no receiver if the process was dropped.
                 let _ = sender.send(watch(watched));
             })?;
         Ok(Self {
@@ -55,7 +55,7 @@ impl Control {
     #[expect(clippy::unused_self, reason = "there is something to do elsewhere")]
     pub(crate) fn resume(&self) {}
 
-    /// Kills everything from here, because the watcher does not get on.
+    /// Kills all processes directly, because the watcher makes no progress.
     pub(crate) fn clean_up(&self, _main: u32) {
         self.job.terminate();
     }

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::windows::ffi::OsStrExt;
 
-/// The variables of a process, found whatever the case of their names.
+/// The variables of a process, with names that are not case-sensitive.
 #[derive(Clone, Debug)]
 pub(super) struct Variables {
     /// By name in capitals.
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stand_in_a_block_is_refused() {
+    fn values_not_representable_in_an_environment_block_are_refused() {
         for (name, value) in [("", "x"), ("A=B", "x"), ("A", "x\0y"), ("A\0", "x")] {
             assert!(
                 variables(&[(name, value)]).block().is_err(),

@@ -53,7 +53,7 @@ fn folders(name: &Path, env: &Variables, cwd: &Path) -> Vec<PathBuf> {
         return vec![cwd.to_owned()];
     }
     match env.get("PATH") {
-        // An empty entry would be the working directory, which the agent has a say in.
+        // An empty entry would mean the working directory, which the agent controls.
         Some(path) => std::env::split_paths(path)
             .filter(|folder| !folder.as_os_str().is_empty())
             .map(|folder| cwd.join(folder))

@@ -36,7 +36,7 @@ pub(super) fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
     if handle.is_null() {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: callers pass what a call that makes handles has just returned, which nobody else owns.
+    // SAFETY: callers pass a handle that was just created and has no other owner.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
@@ -52,7 +52,8 @@ pub(super) fn make_inheritable(handle: BorrowedHandle<'_>) -> io::Result<()> {
     })
 }
 
-/// Waits until one of the handles is signalled, which is told by its index, or the time is over.
+/// Waits until one of the handles is signalled or the time is over. Returns the index of the
+/// handle.
 pub(super) fn wait_any(
     handles: &[BorrowedHandle<'_>],
     longest: Option<Duration>,
@@ -68,7 +69,8 @@ pub(super) fn wait_any(
     }
 }
 
-/// Rounded up, lest a short rest be waited for in a busy loop, and short of the number that means for ever.
+/// Rounded up, so that a short rest does not cause a busy loop, and below the value that means
+/// infinite.
 fn milliseconds(longest: Option<Duration>) -> u32 {
     longest.map_or(INFINITE, |longest| {
         let whole = longest.as_nanos().div_ceil(1_000_000);
@@ -129,7 +131,7 @@ pub(super) fn image(pid: u32) -> Option<String> {
     Some(String::from_utf16_lossy(buffer.get(..length as usize)?))
 }
 
-/// What one process used itself.
+/// The resources used by one process.
 pub(super) fn usage(process: BorrowedHandle<'_>) -> Option<Usage> {
     let mut times = [FILETIME::default(); 4];
     let [created, exited, kernel, user] = &mut times;
@@ -153,11 +155,11 @@ fn peak_memory(process: BorrowedHandle<'_>) -> Option<u64> {
     let answer =
         unsafe { K32GetProcessMemoryInfo(process.as_raw_handle(), &raw mut counters, size) };
     checked(answer).ok()?;
-    told(counters.PeakWorkingSetSize)
+    known(counters.PeakWorkingSetSize)
 }
 
 /// An amount of memory. No process has none: 0 is what systems say that do not keep this account.
-pub(super) fn told(bytes: usize) -> Option<u64> {
+pub(super) fn known(bytes: usize) -> Option<u64> {
     (bytes > 0).then_some(bytes as u64)
 }
 

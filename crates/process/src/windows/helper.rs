@@ -18,7 +18,7 @@ use super::status;
 use crate::quick::{QuickCommand, Sink, Source};
 use crate::{Error, Status};
 
-/// A helper that runs; killed with whatever it started when dropped before its end.
+/// A running helper. If dropped early, it is killed with its descendants.
 pub(crate) struct Helper {
     job: Job,
     ended: Ended,
@@ -30,7 +30,7 @@ enum Ended {
     Known(Status),
 }
 
-/// What a helper is fed through and heard on, as far as nobody else is at the other end.
+/// The pipes to a helper's standard streams, except those connected elsewhere.
 pub(crate) struct Streams {
     pub(crate) stdin: Option<(NamedPipeServer, Vec<u8>)>,
     pub(crate) stdout: Option<Reader>,
@@ -89,13 +89,13 @@ fn wait_for(spawned: Spawned) -> io::Result<oneshot::Receiver<io::Result<u32>>> 
         .spawn(move || {
             let process = spawned.process.as_handle();
             let code = wait_any(&[process], None).and_then(|_| exit_code(process));
-            // Nobody listens if the helper was dropped.
+            // There is no receiver if the helper was dropped.
             let _ = sender.send(code);
         })?;
     Ok(receiver)
 }
 
-/// Our own variables, for whoever inherits them.
+/// The environment of this process, for helpers that inherit it.
 pub(super) fn ours() -> Variables {
     Variables::new(std::env::vars_os())
 }

@@ -1,4 +1,4 @@
-//! A job object: every process that is started in it stays in it, whatever it does, and dies with it.
+//! A job object: every process that is started in it stays in it and dies with it.
 #![allow(
     unsafe_code,
     reason = "calls of the Windows API; each says why it is sound"
@@ -17,7 +17,7 @@ use windows_sys::Win32::System::JobObjects::{
     SetInformationJobObject, TerminateJobObject,
 };
 
-use super::handle::{checked, image, open, owned, ticks, told};
+use super::handle::{checked, image, known, open, owned, ticks};
 use crate::{Leak, Usage};
 
 /// The most leaked processes that a report names.
@@ -26,10 +26,11 @@ const MOST_LEAKS: usize = 64;
 /// The most processes that are listed at all.
 const MOST_LISTED: usize = 1024;
 
-/// The exit code of whoever is killed: the one that the task manager gives.
+/// The exit code of killed processes: the one that the task manager uses.
 const KILLED: u32 = 1;
 
-/// A job that only we hold: it ends with us, and everybody in it with the job.
+/// A job that only this process holds: it closes when this process exits, which kills all its
+/// processes.
 #[derive(Debug)]
 pub(super) struct Job {
     handle: OwnedHandle,
@@ -67,9 +68,9 @@ impl Job {
         Ok(Self { handle })
     }
 
-    /// Kills everybody in it.
+    /// Kills all processes of the job.
     pub(super) fn terminate(&self) {
-        // SAFETY: the handle is ours and open. It fails only if nobody is left.
+        // SAFETY: the handle is ours and open. It fails only if no process is left.
         let _ = unsafe { TerminateJobObject(self.handle.as_raw_handle(), KILLED) };
     }
 
@@ -78,7 +79,7 @@ impl Job {
         Ok(self.accounting()?.ActiveProcesses)
     }
 
-    /// Whoever lives in it.
+    /// The processes of the job.
     pub(super) fn pids(&self) -> Vec<u32> {
         let mut list = List {
             head: JOBOBJECT_BASIC_PROCESS_ID_LIST::default(),
@@ -93,8 +94,8 @@ impl Job {
         all.filter_map(|pid| u32::try_from(pid).ok()).collect()
     }
 
-    /// Whoever lives in it and is open to us. A process may be gone, and its id another's, between the list and the look
-    /// at it: so each is asked whether it belongs here once it is held.
+    /// The processes of the job that can be opened. A process may exit and its id be reused after
+    /// the listing, so that membership is checked again once the handle is open.
     pub(super) fn members(&self) -> Vec<Member> {
         let member = |pid| {
             let process = open(pid).ok()?;
@@ -120,7 +121,7 @@ impl Job {
         answer != 0 && is_in != 0
     }
 
-    /// Whoever lives in it, by name. The host of their console is Windows' own.
+    /// The names of the processes of the job. The host of their console belongs to Windows.
     pub(super) fn leaks(&self) -> Vec<Leak> {
         let leak = |pid| {
             let name = image(pid)?;
@@ -131,7 +132,7 @@ impl Job {
         leaks.take(MOST_LEAKS).collect()
     }
 
-    /// What everybody who ever was in it used.
+    /// The resources used by all processes that ever were in the job.
     pub(super) fn usage(&self) -> Option<Usage> {
         let accounting = self.accounting().ok()?;
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
@@ -141,7 +142,7 @@ impl Job {
         Some(Usage {
             cpu_user: time(accounting.TotalUserTime),
             cpu_system: time(accounting.TotalKernelTime),
-            max_rss_bytes: told(limits.PeakProcessMemoryUsed),
+            max_rss_bytes: known(limits.PeakProcessMemoryUsed),
         })
     }
 
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_was_started_elsewhere_is_in_no_job_of_ours() {
+    fn unrelated_process_is_not_in_our_job_object() {
         let job = Job::new().unwrap();
         let this = open(std::process::id()).unwrap();
         assert!(!job.holds(this.as_handle()));

@@ -1,4 +1,5 @@
-//! From a command to what Windows is told: the file, its command line, its environment, its folder.
+//! Converts a command to the arguments of `CreateProcess`: file, command line, environment,
+//! directory.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -23,7 +24,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Everything that can be wrong with a command is told here, before anything is made for it.
+    /// All errors of a command are reported here, before resources are created.
     pub(super) fn plan(
         program: &OsStr,
         args: &[OsString],
@@ -71,7 +72,7 @@ fn lines(
         let line = command_line::of_program(rules, target.program.as_os_str(), &args)?;
         return Ok((target.program, line));
     }
-    // Not the one of `ComSpec` or `PATH`: the agent has a say in those.
+    // Not the one of `ComSpec` or `PATH`, which the agent controls.
     let folder = system_folder().ok_or_else(|| Error::Start {
         program: program.to_owned(),
         source: io::ErrorKind::NotFound.into(),

@@ -40,7 +40,7 @@ pub(crate) fn hide_environment(_keeps: impl Fn(&[u8]) -> bool) -> std::io::Resul
     Ok(())
 }
 
-/// Containers have Linux inside, whatever the machine around them is.
+/// Containers run Linux on every platform.
 pub(crate) fn init() -> ExitCode {
     crate::refuse_init()
 }

@@ -1,5 +1,5 @@
-//! Pipes whose one end we read or feed without blocking, and whose other end a process has as a stream. Only named
-//! pipes can do that, so each has a name that nobody can guess and that takes one caller.
+//! Pipes whose one end we read or feed without blocking, and whose other end a process has as a
+//! stream. Only named pipes can do that, so each has an unguessable name and accepts one client.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -17,7 +17,7 @@ use windows_sys::Win32::Foundation::{GENERIC_READ, GENERIC_WRITE};
 use windows_sys::Win32::Storage::FileSystem::{FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES};
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 
-/// What a pipe holds.
+/// The buffer size of a pipe.
 const SIZE: u32 = 64 * 1024;
 
 /// The most bytes that are handed over at a time: the library copies them all.
@@ -96,7 +96,7 @@ impl Reader {
     }
 }
 
-/// The same for whoever reads helpers as any stream.
+/// The same, for reading helpers as a stream.
 impl AsyncRead for Reader {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -113,7 +113,7 @@ impl AsyncRead for Reader {
     }
 }
 
-/// Whether anybody still has the other end.
+/// Whether the other end is still open.
 pub(super) fn is_open(pipe: &NamedPipeServer) -> bool {
     #[expect(unsafe_code, reason = "the library does not tell")]
     // SAFETY: the handle is open, and no memory is passed.
@@ -159,7 +159,8 @@ impl Feeder {
         self.closing = true;
     }
 
-    /// Writes what the process takes; ready when this end may be dropped. What was handed over is still written then.
+    /// Writes the input; ready when this end may be dropped. Bytes already passed to the system are
+    /// still written.
     pub(crate) fn poll_feed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while !self.queue.is_empty() {
             if ready!(self.pipe.poll_write_ready(context)).is_err() {

@@ -1,5 +1,5 @@
-//! The small `.cmd` files that npm and its kin put into `PATH`: what they start is read from them, so that no shell
-//! stands between us and it. Whatever is not understood is left to `cmd.exe`.
+//! The small `.cmd` files that npm and similar tools put into `PATH`. The program that they start
+//! is parsed from them, so that no shell is needed. Other files are left to `cmd.exe`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::find::find;
 /// The most bytes of a shim; they are some hundred long.
 const LONGEST: u64 = 16 * 1024;
 
-/// What a shim starts: a program, and the arguments before those it is given.
+/// The command of a shim: a program, and its leading arguments.
 #[derive(Debug, PartialEq)]
 pub(super) struct Target {
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
 }
 
-/// What the shim at `path` starts, if it is one.
+/// The command of the shim at `path`, if it is one.
 pub(super) fn target(path: &Path, env: &Variables, cwd: &Path) -> Option<Target> {
     if path.metadata().ok()?.len() > LONGEST {
         return None;
@@ -61,7 +61,7 @@ fn starts(text: &str) -> Option<Vec<Vec<String>>> {
 
 const ELSE: &str = ") else (";
 
-/// What npm writes besides, in any case.
+/// Other lines that npm always writes.
 const KNOWN: [&str; 11] = [
     "",
     "echo off",
@@ -76,7 +76,7 @@ const KNOWN: [&str; 11] = [
     "set pathext=%pathext:;.js;=;%",
 ];
 
-/// What npm writes before a command, so that its end is also that of the script.
+/// The prefix that npm writes before a command, so that the script ends with it.
 const LAST: &str = "endlocal & goto #_undefined_# 2>nul || title %comspec% & ";
 
 /// Whether npm writes such a line, which starts nothing.

@@ -30,13 +30,13 @@ use super::job::Job;
 use super::launch::Launch;
 use super::pseudo_console::PseudoConsole;
 
-/// What a process has for a console.
+/// The console of a process.
 pub(super) enum Console<'a> {
     /// One of its own that is never seen: most programs want one, and what it starts shares it.
     Hidden,
     /// None at all.
     None,
-    /// That of whoever starts it.
+    /// The console of its parent.
     Ours,
     /// A pseudo-console.
     Pseudo(&'a PseudoConsole),
@@ -114,8 +114,8 @@ pub(super) fn spawn(
     })
 }
 
-/// A crash or a missing library ends a process, instead of a box that waits for somebody to close it. Processes
-/// inherit this from us.
+/// A crash or a missing library ends a process instead of opening a dialog. Processes inherit this
+/// setting.
 fn show_no_boxes() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -133,7 +133,7 @@ fn flags(console: &Console<'_>) -> u32 {
     }
 }
 
-/// Streams are always named, lest those of ours be taken, which may lead elsewhere than to our console.
+/// Streams are always set, because inherited ones may not be connected to our console.
 fn startup(streams: Streams<'_>) -> STARTUPINFOW {
     let raw = |stream: Option<BorrowedHandle<'_>>| {
         stream.map_or(INVALID_HANDLE_VALUE, |stream| stream.as_raw_handle())
@@ -164,7 +164,7 @@ fn terminated(path: &Path) -> Vec<u16> {
     path.as_os_str().encode_wide().chain(Some(0)).collect()
 }
 
-/// What a process is started with beyond the ordinary.
+/// Additional attributes for starting a process.
 struct Attributes<'a> {
     /// As Windows lays it out; whole numbers, because it holds pointers.
     memory: Vec<usize>,

@@ -1,5 +1,6 @@
-//! The thread that watches one process: it keeps the limits of time, asks it to end, and ends whatever is left. It does
-//! what the supervisor does elsewhere; the job does the rest if all of Proctor is gone.
+//! The thread that supervises one process: it enforces time limits, sends Ctrl-Break, and kills the
+//! rest. It corresponds to the supervisor on Unix. The job object kills the rest if Proctor is
+//! gone.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,12 +25,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// How long the main process may take to be gone when its job is empty.
 const VANISH: Duration = Duration::from_secs(1);
 
-/// What the watcher is told to do.
+/// Commands for the watcher.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// Ask everybody to end, and kill after the grace.
+    /// Send Ctrl-Break to all processes, and kill them after the grace period.
     End(EndReason),
-    /// Kill everybody: nobody waits for them any more.
+    /// Kill all processes at once, because the caller dropped the process.
     Kill,
 }
 
@@ -62,7 +63,7 @@ impl Orders {
     }
 }
 
-/// What a watcher watches.
+/// The state of a watcher.
 pub(super) struct Watched {
     pub(super) main: Spawned,
     pub(super) job: Arc<Job>,
@@ -73,7 +74,7 @@ pub(super) struct Watched {
     pub(super) assistant: PathBuf,
 }
 
-/// Watches until everybody is gone.
+/// Watches until all processes are gone.
 pub(super) fn watch(watched: Watched) -> Finished {
     let started = Instant::now();
     let until = watched
@@ -100,7 +101,7 @@ struct Watch {
     phase: Phase,
     ended_by: Option<EndReason>,
     leaked: Vec<Leak>,
-    /// The program that asks everybody to end.
+    /// The assistant that sends Ctrl-Break.
     asking: Option<Asking>,
 }
 
@@ -108,7 +109,7 @@ struct Watch {
 enum Phase {
     /// The main process runs, and may do so until then.
     Running { until: Option<Instant> },
-    /// Everybody has been asked to end; they are killed then.
+    /// All processes got Ctrl-Break; they are killed at this time.
     Terminating { kill_at: Option<Instant> },
     /// The main process is gone, others are not; they are killed then.
     Lingering { kill_at: Option<Instant> },
@@ -117,7 +118,7 @@ enum Phase {
 /// Why the watcher woke up.
 enum Wake {
     Changed,
-    Told(Order),
+    Ordered(Order),
     Deadline,
 }
 
@@ -127,8 +128,8 @@ impl Watch {
         while !self.is_over() {
             match self.wake(pause) {
                 Wake::Changed => {}
-                Wake::Told(Order::End(reason)) => self.terminate(reason),
-                Wake::Told(Order::Kill) => self.kill(),
+                Wake::Ordered(Order::End(reason)) => self.terminate(reason),
+                Wake::Ordered(Order::Kill) => self.kill(),
                 Wake::Deadline => match self.phase {
                     Phase::Running { .. } => self.terminate(EndReason::TimedOut),
                     Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(),
@@ -171,7 +172,7 @@ impl Watch {
         })
     }
 
-    /// Whether the main process and everybody else is gone.
+    /// Whether the main process and all others are gone.
     fn is_over(&mut self) -> bool {
         if self.end.is_none() {
             self.look_at_main(Duration::ZERO);
@@ -180,7 +181,7 @@ impl Watch {
     }
 
     fn is_empty(&self) -> bool {
-        // A job that cannot be asked has nobody in it whom we could wait for.
+        // A job that cannot be queried has no processes to wait for.
         self.watched.job.living().unwrap_or_default() == 0
     }
 
@@ -202,7 +203,7 @@ impl Watch {
     /// looked at again and again once the main one is.
     fn wake(&self, pause: Duration) -> Wake {
         if let Some(order) = self.watched.orders.take() {
-            return Wake::Told(order);
+            return Wake::Ordered(order);
         }
         let deadline = match self.phase {
             Phase::Running { until } => until,
@@ -231,7 +232,7 @@ impl Watch {
                 let kill_at = Instant::now().checked_add(self.watched.limits.term_grace);
                 self.phase = Phase::Terminating { kill_at };
                 self.asking = assist::ask_to_end(&self.watched.assistant, &self.watched.job).ok();
-                // Whom nobody can ask need not be waited for.
+                // Processes that cannot get Ctrl-Break need no grace period.
                 if self.asking.is_none() {
                     self.kill();
                 }
@@ -242,7 +243,7 @@ impl Watch {
         }
     }
 
-    /// Kills until nobody is left, also those who are started meanwhile.
+    /// Kills until no process is left, including processes started meanwhile.
     fn kill(&mut self) {
         if self.end.is_some() {
             self.leaked = self.watched.job.leaks();

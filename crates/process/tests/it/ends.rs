@@ -34,7 +34,7 @@ async fn cpu_time_and_memory_of_the_whole_tree_are_counted() {
 }
 
 #[tokio::test]
-async fn a_process_sees_only_what_it_was_given() {
+async fn process_inherits_only_its_own_handles() {
     let mut command =
         sh("env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= | sort; pwd; ls /proc/self/fd | wc -l");
     command.cwd = "/usr".into();

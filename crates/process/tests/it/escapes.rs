@@ -1,4 +1,5 @@
-//! What outlives the main process is named and killed, also when nobody is left to ask for it.
+//! Processes that outlive the main process are reported and killed, also after the supervisor is
+//! lost.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command as Driver, Stdio};
@@ -50,7 +51,7 @@ async fn a_background_process_that_holds_nothing_is_a_leak_too() {
 }
 
 #[tokio::test]
-async fn escapees_of_parallel_processes_are_told_apart() {
+async fn escaped_processes_are_attributed_to_their_trial() {
     let marker = Marker::new();
     let processes = (1..=8usize).map(|count| {
         let escape = format!("setsid sleep {} & ", marker.0).repeat(count);

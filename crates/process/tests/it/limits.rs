@@ -1,4 +1,4 @@
-//! Time, silence and output have bounds, whatever the process does about it.
+//! Limits on time, silence and output hold for any process.
 
 use std::time::Duration;
 
@@ -196,7 +196,7 @@ async fn output_up_to_the_limit_is_fine() {
 }
 
 #[tokio::test]
-async fn output_beyond_the_limit_is_told_even_if_the_process_is_gone() {
+async fn exceeded_output_limit_is_reported_after_exit() {
     let mut command = sh("printf 12345; printf 6789 >&2");
     command.limits.output = Some(8);
     let run = run(command).await;

@@ -14,7 +14,7 @@ fn sh(script: &str) -> QuickCommand {
 }
 
 #[tokio::test]
-async fn what_exceeds_the_cap_is_read_and_dropped() {
+async fn bytes_beyond_the_cap_are_read_and_dropped() {
     let mut command = sh("head -c 1000000 /dev/zero");
     command.cap = 1000;
     let result = output(command, PATIENCE).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_late_pipeline_is_killed_at_both_ends() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_apart() {
+async fn causes_of_a_failed_start_are_distinguished() {
     let error = output(QuickCommand::new("no-such-program"), PATIENCE)
         .await
         .unwrap_err();

@@ -1,4 +1,5 @@
-//! What the tests with shell scripts share: scripts as commands, markers that find their processes again.
+//! Helpers for tests with shell scripts: scripts as commands, markers that identify their
+//! processes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What holds on every platform: ends, limits, leaks, streams and helpers, told by players of scripts.
+//! Tests for every platform: exits, limits, leaks, streams and helpers, with scripted programs.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command as Driver, Stdio};
@@ -11,7 +11,7 @@ use crate::support::{Nest, PATIENCE, PROMPT, finish, player, program, run, spawn
 
 const WALL: Duration = Duration::from_millis(1500);
 
-/// Time for players to start, and to do what they are told, before a limit comes.
+/// Time for scripted programs to start and act before a limit.
 fn bounded(script: &str) -> Command {
     let mut command = player(script);
     command.limits.wall = Some(WALL);
@@ -56,7 +56,7 @@ async fn cpu_time_and_memory_are_counted() {
         usage.cpu_user + usage.cpu_system > Duration::from_millis(10),
         "{usage:?}"
     );
-    // Wine keeps no account of it, and an amount that is told is a true one.
+    // Wine does not count it, and a reported amount is a real one.
     let untold = cfg!(windows) && usage.max_rss_bytes.is_none();
     assert!(untold || usage.max_rss_bytes > Some(500_000), "{usage:?}");
     assert!(run.report.duration > Duration::from_millis(10));
@@ -157,7 +157,7 @@ async fn a_process_that_does_not_heed_the_request_is_killed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn who_outlives_the_main_process_is_named_and_killed() {
+async fn survivors_of_the_main_process_are_reported_and_killed() {
     let nest = Nest::new();
     let script = "start { alive; sleep 600000 }; start-apart { alive; sleep 600000 }; sleep 1500; out done; exit 4";
     let run = run(player(&nest.script(script))).await;
@@ -180,7 +180,7 @@ async fn who_outlives_the_main_process_is_named_and_killed() {
 }
 
 #[tokio::test]
-async fn one_that_finishes_within_the_grace_is_no_leak() {
+async fn process_that_exits_within_the_grace_period_is_not_a_leak() {
     let mut command = player("start { sleep 300; out late }; exit 0");
     command.limits.leak_grace = Duration::from_secs(20);
     let run = run(command).await;
@@ -271,7 +271,7 @@ async fn input_and_output_of_any_size_do_not_block_each_other() {
 }
 
 #[tokio::test]
-async fn input_reaches_a_slow_reader_whole_and_nobody_without_error() {
+async fn input_reaches_a_slow_reader_and_a_closed_pipe_is_not_an_error() {
     let mut command = player("sleep 200; read 100000; sleep 200; count");
     command.stdin = Stdin::Bytes(vec![b'x'; 3_000_000]);
     let count: u64 = run(command).await.text().trim().parse().unwrap();
@@ -340,7 +340,7 @@ async fn waiting_may_be_given_up_and_taken_up_again() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_apart() {
+async fn causes_of_a_failed_start_are_distinguished() {
     let folder = tempfile::tempdir().unwrap();
     let error = spawn(Command::new("no-such-program", folder.path()))
         .await
@@ -438,7 +438,7 @@ async fn a_dropped_helper_is_killed() {
 }
 
 #[tokio::test]
-async fn a_helper_that_is_missing_is_told() {
+async fn missing_helper_is_reported() {
     let error = output(QuickCommand::new("no-such-program"), PATIENCE)
         .await
         .unwrap_err();

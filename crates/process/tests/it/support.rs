@@ -1,4 +1,5 @@
-//! What the tests share: how programs are run to their end, players of scripts, and nests that show who lives.
+//! Test helpers: running programs to their end, scripted programs, and directories that show live
+//! processes.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use proctor_process::{Command, Error, Event, Process, Report, Stream, Supervisor
 /// Far more than anything here takes, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What may pass between a limit and the end. The promise is one second; a busy machine gets more.
+/// The maximum time between a limit and the end. The promise is one second; a busy machine gets
+/// more.
 pub(crate) const PROMPT: Duration = Duration::from_secs(4);
 
 /// The example beside this test in the target folder.
@@ -34,7 +36,7 @@ pub(crate) async fn spawn(command: Command) -> Result<Process, Error> {
     Process::spawn(command, &Supervisor::at(program())).await
 }
 
-/// What a process wrote, how it ended and how long that took altogether.
+/// The output of a process, its exit and its duration.
 pub(crate) struct Run {
     pub(crate) report: Report,
     pub(crate) stdout: Vec<u8>,

@@ -1,4 +1,5 @@
-//! What only Windows has: codes of crashes, `PATHEXT`, shims and scripts, command lines with an end, jobs in jobs.
+//! Tests for Windows: crash codes, `PATHEXT`, shims and scripts, the limit of command lines, nested
+//! jobs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -123,7 +124,7 @@ async fn a_shim_of_npm_is_seen_through_and_passes_anything_on() {
 }
 
 #[tokio::test]
-async fn a_script_that_is_no_shim_gets_its_arguments_through_the_shell_as_they_are() {
+async fn cmd_script_that_is_not_a_shim_gets_verbatim_arguments() {
     let bin = Bin::new();
     bin.write(
         "tool.cmd",
@@ -141,7 +142,7 @@ async fn a_script_that_is_no_shim_gets_its_arguments_through_the_shell_as_they_a
 }
 
 #[tokio::test]
-async fn what_a_script_cannot_be_given_is_refused_before_anything_runs() {
+async fn unrepresentable_script_arguments_are_refused_before_start() {
     let bin = Bin::new();
     bin.write("tool.cmd", "@echo off\necho %*\n");
     let error = spawn(bin.command("tool", &["a\nb"])).await.unwrap_err();
@@ -153,7 +154,7 @@ async fn what_a_script_cannot_be_given_is_refused_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn a_command_line_has_an_end_that_is_told_before_anything_runs() {
+async fn too_long_command_line_is_refused_before_start() {
     let mut command = player("arguments");
     command.args.push("x".repeat(30_000).into());
     assert_eq!(run(command.clone()).await.text().len(), 30_003);
@@ -224,8 +225,8 @@ async fn a_console_that_is_broken_lets_a_process_say_its_last_words() {
     nest.assert_gone();
 }
 
-/// What is written to a pseudo-console arrives only on real systems; that there is one, and that a process runs on it
-/// and ends, holds elsewhere too.
+/// Output to a pseudo-console arrives only on real Windows. Under Wine the process still runs on it
+/// and ends.
 #[tokio::test]
 async fn pseudo_console_a_process_runs_on_it() {
     let mut command = player("out drawn; exit 5");

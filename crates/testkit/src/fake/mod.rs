@@ -68,7 +68,7 @@ pub enum Step {
         /// How long to wait in the middle.
         pause_ms: u64,
     },
-    /// Writes a line to stdout that is no UTF-8.
+    /// Writes a line to stdout that is not UTF-8.
     InvalidUtf8,
     /// Sleeps.
     SleepMs(u64),
@@ -116,16 +116,16 @@ pub enum Step {
     Ask {
         /// The question.
         text: String,
-        /// What to do after an answer.
+        /// The steps after an answer.
         #[serde(default)]
         answered: Vec<Step>,
-        /// What to do when stdin is closed.
+        /// The steps after stdin is closed.
         #[serde(default)]
         closed: Vec<Step>,
     },
 }
 
-/// What to write and where.
+/// The text to write, and the stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Print {
@@ -163,7 +163,7 @@ fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
             b'0'..=b'9' => digit - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
-            _ => return Err(format!("{:?} is no base64 digit", char::from(digit))),
+            _ => return Err(format!("{:?} is not a base64 digit", char::from(digit))),
         };
         bits = ((bits << 6) | u32::from(value)) & 0xff_ffff;
         count += 6;
@@ -209,7 +209,7 @@ pub struct Child {
     /// In a session of its own. Unix only.
     #[serde(default)]
     pub setsid: bool,
-    /// Through another child that exits at once, so that nobody it knows waits for it.
+    /// Through another child that exits at once, so that it is orphaned.
     #[serde(default)]
     pub double_fork: bool,
     /// With an empty environment.
@@ -307,7 +307,7 @@ fn read<T: serde::de::DeserializeOwned>(entry: Value) -> Result<T, String> {
     serde_json::from_value(entry).map_err(|error| error.to_string())
 }
 
-/// What the types of the steps cannot say.
+/// Checks that the types cannot express.
 fn check(steps: &[Step]) -> Result<(), String> {
     for step in steps {
         if let Some(why) = platform::refusal(step) {
@@ -341,7 +341,7 @@ fn steps(args: &[OsString]) -> Result<Vec<Step>, String> {
     if let [flag, steps, ..] = args
         && flag == STEPS_FLAG
     {
-        let steps = steps.to_str().ok_or("the steps are no UTF-8")?;
+        let steps = steps.to_str().ok_or("the steps are not UTF-8")?;
         return serde_json::from_str(steps).map_err(|error| error.to_string());
     }
     let (path, args) = match args {
@@ -354,7 +354,7 @@ fn steps(args: &[OsString]) -> Result<Vec<Step>, String> {
     Ok(FakeScript::parse(json).map_err(in_file)?.steps_for(args))
 }
 
-/// The script that no argument names. An extension such as `.exe` is no part of a program's name.
+/// The default script. An extension such as `.exe` is not part of a program's name.
 fn script_path() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("FAKE_AGENT_SCRIPT") {
         return Ok(path.into());

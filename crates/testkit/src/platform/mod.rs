@@ -1,4 +1,4 @@
-//! What test helpers do differently on Unix and on Windows; the same functions in both files.
+//! Differences of test helpers between Unix and Windows. Both files define the same functions.
 
 #[cfg(unix)]
 mod unix;

@@ -15,7 +15,7 @@ pub(crate) fn system_path() -> String {
     "/usr/bin:/bin".to_owned()
 }
 
-/// What stands between two folders of a PATH.
+/// The separator of PATH.
 pub(crate) const PATH_SEPARATOR: char = ':';
 
 /// The environment of a user whose home and files lie below this folder, PATH excepted.

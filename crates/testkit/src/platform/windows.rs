@@ -35,7 +35,7 @@ pub(crate) fn system_path() -> String {
     format!("{root}\\system32;{root}{}", git.unwrap_or_default())
 }
 
-/// What stands between two folders of a PATH.
+/// The separator of PATH.
 pub(crate) const PATH_SEPARATOR: char = ';';
 
 /// The environment of a user whose home and files lie below this folder, PATH excepted.
@@ -112,8 +112,7 @@ pub(crate) fn kill_self(_name: SignalName) -> io::Result<()> {
     std::process::abort()
 }
 
-/// Ends this process as one that used memory that is not its own: whoever waits for it sees the
-/// same, and no dialog comes up.
+/// Ends this process with an access violation, without a dialog.
 pub(crate) fn crash() -> io::Result<()> {
     std::process::exit(ACCESS_VIOLATION.cast_signed())
 }
@@ -124,7 +123,7 @@ pub(crate) fn ignore_term() -> io::Result<()> {
         .enable_all()
         .build()?;
     let _inside = runtime.enter();
-    // The handler answers for as long as somebody listens.
+    // The handler answers while there is a listener.
     Box::leak(Box::new(tokio::signal::windows::ctrl_break()?));
     Ok(())
 }
@@ -148,7 +147,7 @@ pub(crate) fn processes_with(needle: &str) -> Vec<String> {
 #[expect(unsafe_code, reason = "std cannot list processes")]
 fn process_ids() -> Vec<u32> {
     let mut ids = Vec::new();
-    // SAFETY: the entry is told its size and lives as long as the calls; the handle is closed once.
+    // SAFETY: the entry has its size set and lives as long as the calls; the handle is closed once.
     unsafe {
         let snapshot = CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0);
         assert_ne!(snapshot, INVALID_HANDLE_VALUE, "processes can be listed");

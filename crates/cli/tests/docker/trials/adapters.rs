@@ -73,13 +73,13 @@ fn check_helpers(rig: &Rig, writable: &str) {
 }
 
 #[test]
-fn a_script_runs_in_a_container_with_the_files_beside_it() {
+fn adapter_script_runs_in_a_container_with_neighbouring_files() {
     let Some(rig) = Rig::new() else { return };
     check_helpers(&rig, "never printed");
 }
 
 #[test]
-fn a_script_gets_to_an_engine_elsewhere() {
+fn adapter_script_runs_on_a_remote_engine() {
     let Some(mut rig) = Rig::new() else { return };
     rig.host = over_tcp(&rig.host);
     // podman gives the volume to the agent. It is the trial's own copy, and nothing comes back from it.

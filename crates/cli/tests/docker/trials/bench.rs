@@ -44,7 +44,7 @@ const TASKS: &str = r#"tasks:
 trials: 3
 "#;
 
-/// Writes the reference solution, whichever way a client writes files.
+/// Writes the reference solution with the tools of any client.
 fn solves(solution: &str) -> Value {
     json!({"answers": [
         {"message": {

@@ -15,7 +15,7 @@ fn bounded(rig: &Rig, script: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn at_its_deadline_an_agent_ends_with_its_tree_and_is_judged_as_it_was() {
+fn deadline_kills_the_process_tree_and_the_work_is_judged() {
     let Some(mut rig) = Rig::new() else { return };
     rig.timeout = Duration::from_secs(3);
     let script = "echo hello > greeting.txt; trap '' TERM; (setsid sh -c \"trap '' TERM; sleep 5; echo late > /workspace/late.txt; sleep 600\" &); sleep 600";
@@ -62,7 +62,7 @@ fn an_agent_that_fills_the_disk_is_ended() {
 }
 
 #[test]
-fn an_agent_that_forks_without_end_harms_nobody() {
+fn fork_bomb_does_not_affect_other_trials() {
     let Some(mut rig) = Rig::new() else { return };
     rig.timeout = Duration::from_secs(20);
     let bomb = "bomb() { bomb | bomb & }; bomb; sleep 1; echo hello > greeting.txt";

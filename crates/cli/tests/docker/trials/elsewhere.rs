@@ -119,7 +119,8 @@ impl SshServer {
             let made = context.program("ssh-keygen".into(), args);
             made.env("PATH", SYSTEM_PATH).run().assert_code(0);
         }
-        // Not among those that connections get: whoever waits for one of these may be connected to itself.
+        // Outside the ephemeral range: a client that waits for an ephemeral port may connect to
+        // itself.
         let ports = (20_000..30_000)
             .cycle()
             .skip(std::process::id() as usize % 10_000);
@@ -129,7 +130,7 @@ impl SshServer {
             "ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
         );
         fs_err::write(folder.join("config"), config).unwrap();
-        // Where it locks itself in before anybody has logged in; a service would have made it.
+        // The privilege separation directory of sshd, which its service would create.
         fs_err::create_dir_all("/run/sshd").unwrap();
         let server = Command::new("/usr/sbin/sshd")
             .args(["-D", "-e", "-f", folder.join("config").as_str()])
@@ -194,7 +195,7 @@ fn an_engine_behind_ssh_runs_a_trial_and_no_ssh_is_left() {
     assert_eq!(record["status"], "passed", "{record:#}");
     assert_eq!(record["sandbox"]["kind"], "docker", "{record:#}");
 
-    rig.host = format!("ssh://nobody-at-all@127.0.0.1:{}{socket}", server.port);
+    rig.host = format!("ssh://missing-user@127.0.0.1:{}{socket}", server.port);
     let output = rig.program(&path, &[]).run();
     rig.host = engine;
     output.assert_code(3);

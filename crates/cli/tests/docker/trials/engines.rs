@@ -81,7 +81,7 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     let Some(mut second) = PrivateEngine::start(other.path()) else {
         return;
     };
-    // What it lacks it is sent.
+    // Missing images are sent to it.
     let removed = docker(&second.host(), &["rmi", BUSYBOX]);
     assert!(removed.status.success(), "{removed:?}");
     let context = TestContext::in_memory(env!("CARGO_BIN_EXE_proctor"));
@@ -128,7 +128,7 @@ fn trials_of_an_engine_that_hangs_are_done_by_another() {
     let lost = format!("{}: it died in mid-run", second.host());
     assert!(output.stderr.contains(&lost), "{output:?}");
     assert_eq!(finished(&context), 12);
-    // What it had is removed when it is seen again.
+    // Its containers are removed when it is available again.
     second.thaw();
     assert_passed(&context, &run().run(), &[&first, &second]);
     assert_eq!(shares(&context).len(), 2);
@@ -138,7 +138,7 @@ fn trials_of_an_engine_that_hangs_are_done_by_another() {
 }
 
 #[test]
-fn an_engine_that_is_away_is_told_and_an_image_comes_from_our_own() {
+fn an_engine_that_is_unavailable_is_reported_and_images_come_from_the_local_one() {
     let folder = tempfile::tempdir().unwrap();
     let Some(first) = PrivateEngine::start(folder.path()) else {
         return;
@@ -162,7 +162,7 @@ fn an_engine_that_is_away_is_told_and_an_image_comes_from_our_own() {
 }
 
 #[test]
-fn engines_behind_tcp_and_ssh_share_trials_and_get_what_they_lack() {
+fn tcp_and_ssh_engines_share_trials_and_receive_images() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let Some(first) = PrivateEngine::start(folders[0].path()) else {
         return;

@@ -36,7 +36,7 @@ pub(super) fn task(rig: &Rig, mode: &str) -> Utf8PathBuf {
 fn verified(mode: &str) {
     let Some(rig) = Rig::new() else { return };
     task(&rig, mode);
-    // Whatever is written once the tests have run would pass; whatever lies there before must not.
+    // A reward written after the tests have run would pass; an earlier one must not.
     let late = "(setsid sh -c 'mkdir -p /logs/verifier; while sleep 0.05; do echo 1 > /logs/verifier/reward.txt; done' >/dev/null 2>&1 &) ; mkdir -p /logs/verifier /tests; touch /tests/planted; echo 1 > /logs/verifier/reward.txt; echo no > greeting.txt";
     let agents = json!([
         {"name": "floor", "type": "null"},
@@ -58,8 +58,8 @@ fn verified(mode: &str) {
     judged_again(&rig, mode);
 }
 
-/// What was verified in the agent's own container cannot be again, which is told by name; a fresh
-/// container can be made again.
+/// A trial judged in the agent's own container cannot be judged again, which is reported; with a
+/// new container it can.
 fn judged_again(rig: &Rig, mode: &str) {
     let run = rig.context.root().join("results/latest");
     let rescore = rig.context.proctor(["rescore", run.as_str()]);
@@ -68,8 +68,8 @@ fn judged_again(rig: &Rig, mode: &str) {
     let record = rig.record("ceiling");
     if mode == "shared" {
         output.assert_code(3);
-        let told = "it was judged in the agent's own container, which is gone";
-        assert!(output.stdout.contains(told), "{output}");
+        let reported = "it was judged in the agent's own container, which is gone";
+        assert!(output.stdout.contains(reported), "{output}");
         assert!(record["history"].is_null(), "{record:#}");
     } else {
         output.assert_code(1);
@@ -202,16 +202,16 @@ fn an_agent_is_the_user_of_the_image_and_has_a_home() {
     assert_eq!(rig.printed("worker"), "worker\nat home\n");
     assert_eq!(rig.record("worker")["sandbox"]["user"], "worker");
     let verdict = &rig.record("worker")["verdicts"][0];
-    let told = verdict["message"].as_str().unwrap();
+    let reported = verdict["message"].as_str().unwrap();
     assert!(
-        told.contains("exit code 9"),
-        "the file is still there: {told}"
+        reported.contains("exit code 9"),
+        "the file is still there: {reported}"
     );
     assert_eq!(rig.record("ceiling")["status"], "passed");
 }
 
 #[test]
-fn an_image_has_its_entry_point_and_is_ready_before_the_agent_who_is_told_its_deadline() {
+fn entry_point_is_healthy_before_the_agent_starts_with_its_deadline() {
     let Some(rig) = Rig::new() else { return };
     let folder = task(&rig, "shared");
     // The image it starts from is in no registry: the suite says which one is meant.
@@ -232,8 +232,8 @@ fn an_image_has_its_entry_point_and_is_ready_before_the_agent_who_is_told_its_de
     let printed = rig.printed("agent");
     let (first, prompt) = printed.split_once('\n').unwrap();
     let deadline = first.strip_prefix("root worker ").unwrap();
-    let told = format!("Greet.\n\nYour time ends at {deadline} (UTC): finish before that.\n");
-    assert_eq!(prompt, told);
+    let reported = format!("Greet.\n\nYour time ends at {deadline} (UTC): finish before that.\n");
+    assert_eq!(prompt, reported);
 }
 
 #[test]
@@ -250,12 +250,15 @@ fn a_build_that_takes_too_long_is_not_the_agents_failure() {
     let record = rig.record("ceiling");
     assert_eq!(record["outcome"], "sandbox", "{record:#}");
     assert_eq!(record["score"], json!(null), "{record:#}");
-    let told = record["errors"][0]["message"].as_str().unwrap();
-    assert!(told.contains("2 s") || told.contains("2s"), "{told}");
+    let reported = record["errors"][0]["message"].as_str().unwrap();
+    assert!(
+        reported.contains("2 s") || reported.contains("2s"),
+        "{reported}"
+    );
 }
 
 #[test]
-fn what_is_gathered_from_the_agents_container_reaches_a_verifier_of_its_own() {
+fn collected_files_reach_a_separate_verifier() {
     let Some(rig) = Rig::new() else { return };
     let folder = task(&rig, "separate");
     let toml = "[verifier]\nenvironment_mode = \"separate\"\n[[verifier.collect]]\ncommand = \"mkdir -p /logs/artifacts && cp /var/tmp/outside /logs/artifacts/\"\n";

@@ -1,4 +1,4 @@
-//! Agents in containers that are started again, and agents in containers that do not get on.
+//! Restarted agents and stuck agents in containers.
 
 use serde_json::{Value, json};
 

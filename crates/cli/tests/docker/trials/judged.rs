@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::{Rig, shell};
 
-/// What a judge says that finds nothing good.
+/// An answer that fails the work.
 const FAILS: &str = r#"{"criteria": [{"id": "works", "score": 0, "reason": "nothing is there"}]}"#;
-/// What a judge says that finds the work good, with evidence.
+/// An answer that passes the work, with evidence.
 const PASSES: &str = r#"{"criteria": [{"id": "works", "score": 1, "evidence": [{"quote": "hello"}], "reason": "it greets"}]}"#;
 
 /// A judge that is a script in a container of its own: it passes what has the greeting in its change
@@ -47,7 +47,7 @@ fn rescore(rig: &Rig, args: &[&str]) -> Output {
 }
 
 #[test]
-fn an_agent_and_a_model_judge_what_was_done_in_a_container() {
+fn agent_and_model_judges_work_in_containers() {
     let Some(rig) = Rig::new() else { return };
     let agents = json!([
         shell(
@@ -82,10 +82,10 @@ fn an_agent_and_a_model_judge_what_was_done_in_a_container() {
         record["gateway"]["calls"], 0,
         "the judge's calls are not the agent's"
     );
-    // The judge is no part of the agent's container, and sees no greeting where there is none.
+    // The judge does not run in the agent's container, and sees no greeting if there is none.
     let verdict = &rig.record("idler")["verdicts"][0];
     assert_eq!(verdict["status"], "failed", "{verdict:#}");
-    // What was answered is not asked again, and the rest in containers again.
+    // Cached answers are reused, and the rest runs in containers again.
     rescore(&rig, &[]).assert_code(1);
     let record = rig.record("writer");
     assert_eq!(record["status"], "passed", "{record:#}");
@@ -96,9 +96,9 @@ fn an_agent_and_a_model_judge_what_was_done_in_a_container() {
     );
 }
 
-/// What `install_cmd` left is part of the workspace, not of the change; the image that judges is another one.
+/// Files of `install_cmd` are part of the workspace, not of the change; judging uses another image.
 #[test]
-fn a_run_in_containers_is_judged_again_with_what_was_installed_and_where_it_was_judged() {
+fn rescore_in_containers_uses_recorded_image_and_installation() {
     let Some(rig) = Rig::new() else { return };
     let repo = rig.context.repo();
     repo.commit(

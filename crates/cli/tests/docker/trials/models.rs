@@ -1,4 +1,4 @@
-//! What agents in containers reach: the gateway with a key of their own, and nothing else.
+//! Agents in containers reach the gateway with their own key, and nothing else.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -99,7 +99,7 @@ fn claude_code_connects_to_its_driver_from_inside_a_container() {
 }
 
 #[test]
-fn secrets_that_are_passed_through_are_told_of_and_noted() {
+fn passed_through_secrets_are_warned_about_and_recorded() {
     let Some(rig) = Rig::new() else { return };
     let agents = json!([shell(
         "teller",

@@ -1,4 +1,4 @@
-//! What agents reach with each kind of network.
+//! Network access of agents for each kind of network.
 
 use std::{
     io::{Read, Write},
@@ -14,7 +14,7 @@ use super::{Rig, shell};
 const REACH: &str =
     "reach() { curl -sS -m 10 -p --noproxy '' -x \"$HTTPS_PROXY\" \"$1\" 2>&1 || echo no $1; }";
 
-/// Answers everybody on a port of this machine's loopback.
+/// Answers all requests on a loopback port of this machine.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -71,11 +71,11 @@ fn an_allowlist_lets_an_agent_reach_its_hosts_and_no_others() {
 #[test]
 fn an_agent_without_a_network_has_no_way_out_and_no_key() {
     let Some(rig) = Rig::new() else { return };
-    let script = "env; ls /proctor/run 2>/dev/null; for name in /sys/class/net/*; do echo net ${name##*/}; done; curl -sS -m 3 http://127.0.0.1:4000/ || echo nobody there";
+    let script = "env; ls /proctor/run 2>/dev/null; for name in /sys/class/net/*; do echo net ${name##*/}; done; curl -sS -m 3 http://127.0.0.1:4000/ || echo no listener";
     let script = script.replace("${", "$${");
     let record = run(&rig, &script, &json!("none"));
     let printed = rig.printed("agent");
-    assert!(printed.contains("nobody there"), "{printed}");
+    assert!(printed.contains("no listener"), "{printed}");
     assert!(!printed.contains("net eth"), "{printed}");
     for word in ["API_KEY", "BASE_URL", "gateway.sock", "_PROXY"] {
         assert!(!printed.contains(word), "{printed}");
@@ -85,7 +85,7 @@ fn an_agent_without_a_network_has_no_way_out_and_no_key() {
 }
 
 #[test]
-fn an_agent_with_an_open_network_reaches_what_the_engine_does_and_the_gateway() {
+fn open_network_reaches_other_hosts_and_the_gateway() {
     let Some(rig) = Rig::new() else { return };
     let script = "for name in /sys/class/net/*; do echo net ${name##*/}; done; tail -n +2 /proc/net/route; curl -s -m 10 -o /dev/null $ANTHROPIC_BASE_URL/ && echo gateway answered; env | grep k-1";
     let script = script.replace("${", "$${");

@@ -1,4 +1,4 @@
-//! Odd workspaces in containers: the change is whole, and it is judged by somebody else.
+//! Odd workspaces in containers: the change is complete, and another user judges it.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn odd_links_and_names_are_in_the_change_of_a_container() {
         record_of(&rig, &script, "main", odd::JUDGE);
         let trial = rig.trial("agent");
         let left = trial.join("src-modified");
-        odd::assert_patch_tells_all(rig.context.repo(), &trial.join("diff.patch"), &left);
+        odd::assert_patch_is_complete(rig.context.repo(), &trial.join("diff.patch"), &left);
     }
 }
 

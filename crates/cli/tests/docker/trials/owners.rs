@@ -1,4 +1,4 @@
-//! Whose files are what containers leave: whoever ran them can remove them.
+//! Files of containers belong to the user, who can remove them.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -31,7 +31,7 @@ fn task(context: &TestContext) {
 }
 
 #[test]
-fn what_containers_leave_belongs_to_whoever_ran_them() {
+fn files_of_containers_belong_to_the_user() {
     let folder = tempfile::tempdir().unwrap();
     let Some(engine) = PrivateEngine::start(folder.path()) else {
         return;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Rig, codes, models::run};
 
-/// What the shipped Dockerfile pins.
+/// The versions pinned in the included Dockerfile.
 const VERSION: &str = "2.1.30";
 const IMAGE: &str = "proctor/claude-code:latest";
 const TAGGED: &str = "thunderdome-test/claude-code:latest";
@@ -42,7 +42,7 @@ fn build(rig: &Rig, args: &[&str]) -> Output {
 
 /// The engine of the tests has no network, so nothing is pulled.
 #[test]
-fn a_base_image_that_cannot_be_pulled_is_named_with_what_to_do() {
+fn missing_base_image_is_reported_with_a_hint() {
     let Some(rig) = Rig::new() else { return };
     for (args, base) in [
         (&[][..], "node:20-bookworm"),
@@ -78,13 +78,13 @@ fn a_missing_image_is_reported_with_the_command_that_builds_it() {
     let path = rig.suite(&json!([]), &more);
     let output = rig.run(&path, &[]);
     output.assert_code(3);
-    for told in [
+    for reported in [
         "claude-code: 1 not judged: image \"thunderdome-test/claude-code:none\" is not on the engine; build it: proctor image build claude-code --tag thunderdome-test/claude-code:none",
         "other: 1 not judged: image \"no-such-image:1\" is not on the engine; images are not pulled",
         "docker pull no-such-image:1",
         "2 not run",
     ] {
-        assert!(output.stdout.contains(told), "{told}: {output}");
+        assert!(output.stdout.contains(reported), "{reported}: {output}");
     }
     let record = rig.record("claude-code");
     assert_eq!(record["outcome"], "not_installed", "{record:#}");

@@ -169,7 +169,7 @@ fn linters() {
 
 /// Files that a command runs are asked about, and a verdict that depended on the agent's says so.
 #[test]
-fn scripts_of_unknown_owners_are_asked_about() {
+fn validate_reports_scripts_of_unknown_owner() {
     let context = context();
     context.repo().commit("base", &[("test.sh", "exit 1\n")]);
     let command = |more: &Value| {

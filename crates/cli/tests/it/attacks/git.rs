@@ -70,7 +70,7 @@ fn attributes_of_the_work_hide_no_lines() {
 }
 
 #[test]
-fn a_diff_that_hides_lines_is_not_nearer_to_the_reference() {
+fn hiding_lines_from_the_diff_does_not_raise_similarity() {
     let context = context();
     let repo = context.repo();
     repo.commit("base", &[("a.txt", "a\n")]);

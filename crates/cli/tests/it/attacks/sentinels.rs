@@ -173,7 +173,7 @@ fn pytest() {
 
 /// Work that is right in the first run, and wrong for reasons of its own in runs or calls after it.
 #[test]
-fn flaky_and_stateful_work_is_not_branded() {
+fn flaky_and_stateful_work_is_not_accused() {
     let Some(folder) = test_runner("python") else {
         return;
     };
@@ -222,7 +222,7 @@ fn flaky_and_stateful_work_is_not_branded() {
 
 /// A task whose own tests pass every other time says nothing about work.
 #[test]
-fn tests_that_change_from_run_to_run_brand_no_one() {
+fn tests_that_change_between_runs_accuse_no_work() {
     let Some(folder) = test_runner("python") else {
         return;
     };

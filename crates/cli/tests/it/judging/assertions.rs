@@ -6,7 +6,7 @@ use super::{case_of, judged, standing};
 use crate::support::{claude_case, context, init, install_claude, result, run, says, with, write};
 
 #[test]
-fn a_file_is_there_or_not_and_says_what_it_should() {
+fn file_evaluator_checks_existence_and_content() {
     let context = context();
     let line = "echo '{\"version\": \"2.0\", \"list\": [1]}' > p.json";
     for (config, status) in [
@@ -36,7 +36,7 @@ fn a_file_is_there_or_not_and_says_what_it_should() {
 #[test]
 fn an_assertion_that_asserts_nothing_is_refused() {
     let context = context();
-    for (name, config, told) in [
+    for (name, config, reported) in [
         ("file", json!({"path": "a", "match": "x"}), "match"),
         ("file", json!({"path": "a", "matches": "("}), "no pattern"),
         ("file", json!({"path": "../a"}), "leaves the workspace"),
@@ -68,7 +68,10 @@ fn an_assertion_that_asserts_nothing_is_refused() {
         let case = case_of("true", &json!([{"name": name, "config": config}]));
         let output = run(&context, &case);
         output.assert_code(2);
-        assert!(output.stderr.contains(told), "{name} {config}: {output}");
+        assert!(
+            output.stderr.contains(reported),
+            "{name} {config}: {output}"
+        );
     }
 }
 
@@ -84,7 +87,7 @@ fn call(name: &str, input: &Value) -> Value {
 }
 
 #[test]
-fn what_the_agent_did_and_said_is_held_against_its_limits() {
+fn trajectory_and_output_are_checked_against_limits() {
     let context = context();
     install_claude(
         &context,

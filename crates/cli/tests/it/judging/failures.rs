@@ -1,5 +1,4 @@
-//! Failures that are the work's stay failures: they never become trials without a score. What is the task's or
-//! the machine's stays an error.
+//! Failures of the work are failures with a score. Failures of the task or the machine are errors.
 
 use proctor_testkit::TestContext;
 use serde_json::{Value, json};
@@ -90,7 +89,7 @@ fn a_program_that_is_not_even_there_with_the_reference_is_the_tasks_mistake() {
 
 /// A sparse file takes no room on disk and hours to compare byte by byte.
 #[test]
-fn a_file_of_gigabytes_is_recorded_by_its_size_and_the_rest_is_judged() {
+fn huge_file_is_recorded_by_size_and_the_rest_is_judged() {
     let context = context();
     context.repo().commit(
         "base",

@@ -130,7 +130,7 @@ fn a_summary_that_the_exit_code_denies_is_a_failure_and_skipped_is_not_passed() 
 }
 
 #[test]
-fn what_is_no_known_runner_is_judged_by_its_exit_code_and_silence_gains_nothing() {
+fn unknown_runner_is_judged_by_exit_code_and_missing_output_gains_nothing() {
     let context = context();
     repo(&context, "grep -qx 4 answer && echo fine\n");
     let verdict = trial(&context, "seq 4 > answer", &json!({}));

@@ -95,7 +95,7 @@ fn a_patch_that_is_not_the_recorded_one_is_not_judged() {
 }
 
 #[test]
-fn what_infrastructure_ended_is_not_judged_again() {
+fn trials_with_infrastructure_failures_are_not_rescored() {
     let context = context();
     let case = crate::support::claude_case();
     crate::support::run_without_key(&context, &case).assert_code(3);

@@ -21,7 +21,7 @@ fn pytest(folder: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn pytest_counts_what_passed_and_keeps_it_test_by_test() {
+fn pytest_results_are_recorded_test_by_test() {
     let Some(folder) = test_runner("python") else {
         return;
     };
@@ -73,7 +73,7 @@ fn a_runner_that_is_missing_is_an_error() {
     assert_eq!(standing(&record), ("error", None), "{record:#}");
 }
 
-/// Case 4: what cannot be read is no score, and skipped is not passed.
+/// Case 4: unreadable results give no score, and skipped is not passed.
 #[test]
 fn output_that_cannot_be_read_is_an_error_and_a_summary_is_marked() {
     let context = context();

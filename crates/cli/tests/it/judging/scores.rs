@@ -36,7 +36,7 @@ fn an_evaluator_that_broke_leaves_no_score() {
 
 /// Case 1: what an agent that did not complete left may be good; its score is 0.
 #[test]
-fn an_agent_that_crashed_scores_0_with_what_it_left_beside() {
+fn crashed_agent_scores_0_and_its_work_is_judged() {
     let context = context();
     let evaluators = json!([command("test -f new", 1.0)]);
     let record = judged(&context, "touch new; exit 3", &evaluators);
@@ -47,7 +47,7 @@ fn an_agent_that_crashed_scores_0_with_what_it_left_beside() {
 #[test]
 fn a_weight_that_is_wrong_or_does_nothing_is_refused() {
     let context = context();
-    for (evaluator, told) in [
+    for (evaluator, reported) in [
         (command("true", -1.0), "`weight` is a number from 0 on"),
         (
             json!({"name": "git-diff", "weight": 2}),
@@ -56,7 +56,7 @@ fn a_weight_that_is_wrong_or_does_nothing_is_refused() {
     ] {
         let output = run(&context, &case_of("true", &json!([evaluator])));
         output.assert_code(2);
-        assert!(output.stderr.contains(told), "{output}");
+        assert!(output.stderr.contains(reported), "{output}");
     }
 }
 
@@ -110,7 +110,7 @@ fn null_and_oracle_give_the_scale_of_each_task() {
     assert!(score > 0.4 && score < 0.9, "{half:#}");
 }
 
-/// What `docs/judging.md` shows judges as it stands there, and comes to what the page says.
+/// The example of `docs/judging.md` runs with the documented result.
 #[test]
 fn the_example_of_the_docs_judges_end_to_end() {
     let context = context();

@@ -19,8 +19,8 @@ pub(super) fn limit() -> Duration {
     Duration::from_secs(40 + 6 * load.unwrap_or(0).min(35))
 }
 
-/// What becomes of an agent that gets no answer. On a slow machine, where the limit is long, one may
-/// lose patience with the network first.
+/// The outcome of an agent that gets no response. On a slow machine, where the limit is long, an
+/// agent may stop with a network error first.
 const SILENCE: &str = "timeout";
 
 /// It starts, asks, and has its tool running by then.
@@ -33,12 +33,12 @@ macro_rules! real {
             use super::*;
 
             #[test]
-            fn edits_a_file_and_tells_what_the_gateway_counts() {
+            fn edits_a_file_and_reports_the_gateways_usage() {
                 an_edit(&$cli);
             }
 
             #[test]
-            fn fails_in_the_class_of_what_befell_it() {
+            fn failure_has_the_class_of_its_cause() {
                 faults(&$cli);
             }
 
@@ -73,10 +73,10 @@ fn an_edit(cli: &Cli) {
     assert_eq!(side_calls.map_or(0, Vec::len), expected, "{record:#}");
 }
 
-/// What befalls a call, and what the trial is then.
-fn befalls(cli: &Cli) -> Vec<(&'static str, Value, &'static str)> {
+/// A failure of a call, and the resulting outcome.
+fn failures_of(cli: &Cli) -> Vec<(&'static str, Value, &'static str)> {
     let text = json!([{"text": "one two three four five six seven"}]);
-    // What Codex says after its last attempt is that demand is high.
+    // Codex reports high demand after its last attempt.
     let broken = if cli.kind == "codex" {
         "overloaded"
     } else {
@@ -104,7 +104,7 @@ fn befalls(cli: &Cli) -> Vec<(&'static str, Value, &'static str)> {
 fn faults(cli: &Cli) {
     let mut runs = Vec::new();
     let limit = limit();
-    for (name, mut answer, outcome) in befalls(cli) {
+    for (name, mut answer, outcome) in failures_of(cli) {
         let Some(suite) = Suite::of(&[cli]) else {
             return;
         };
@@ -120,7 +120,7 @@ fn faults(cli: &Cli) {
         let seen = record["outcome"].as_str().unwrap();
         let is_right = seen == outcome || outcome == SILENCE && seen == "network";
         assert!(is_right, "{name} is not {outcome}: {record:#}");
-        // What is the agent's own fault is judged; infrastructure is not.
+        // The agent's own failures are judged; infrastructure failures are not.
         let is_judged = matches!(seen, "timeout" | "agent_error");
         output.assert_code(if is_judged { 1 } else { 3 });
         expect(&record, "/diff/files_changed", 0);

@@ -1,6 +1,6 @@
-//! `proctor run` with the real CLIs of other makers than Anthropic, through the gateway, which plays
-//! a script on the wire that each of them speaks. What these tests share: the CLIs, a suite of them,
-//! and what it leaves.
+//! `proctor run` with the real CLIs of other makers than Anthropic, through the gateway, which
+//! plays a script on the wire that each of them speaks. Shared helpers: the CLIs, a suite of them,
+//! and its results.
 
 mod agents;
 mod network;

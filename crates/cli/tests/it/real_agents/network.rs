@@ -1,4 +1,4 @@
-//! Nobody answers at all: the provider behind the gateway, or the gateway itself.
+//! No response at all from the provider behind the gateway, or from the gateway itself.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{CODEX, COPILOT, Suite, agents::limit, expect};
 
-/// The discard port, on which nobody listens.
-const NOBODY: &str = "http://127.0.0.1:9";
+/// The discard port, which has no listener.
+const CLOSED_PORT: &str = "http://127.0.0.1:9";
 
 #[test]
 fn a_provider_that_cannot_be_reached_is_the_networks_fault() {
@@ -17,7 +17,7 @@ fn a_provider_that_cannot_be_reached_is_the_networks_fault() {
     let suite = suite.task("task", Duration::from_secs(90));
     let program = suite.program(&json!({"gateway": {}}));
     let program = program
-        .env("ANTHROPIC_BASE_URL", NOBODY)
+        .env("ANTHROPIC_BASE_URL", CLOSED_PORT)
         .env("ANTHROPIC_API_KEY", "sk-ant-fake");
     suite.finish(program).assert_code(3);
     expect(&suite.record(&COPILOT, "task", 1), "/outcome", "network");
@@ -29,7 +29,7 @@ fn codex_without_a_network(limit: Duration) -> Option<(Value, String)> {
     let suite = suite.task("task", limit);
     let program = suite.program(&json!({}));
     let program = program
-        .env("OPENAI_BASE_URL", format!("{NOBODY}/v1"))
+        .env("OPENAI_BASE_URL", format!("{CLOSED_PORT}/v1"))
         .env("CODEX_API_KEY", "sk-fake");
     suite.finish(program).assert_code(3);
     let record = suite.record(&CODEX, "task", 1);

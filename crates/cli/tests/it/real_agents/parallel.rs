@@ -25,9 +25,9 @@ fn sixteen_trials_of_four_agents_at_once_have_records_of_their_own() {
             sessions.extend(record["session_id"].as_str().map(str::to_owned));
         }
     }
-    let told = sessions.len();
+    let reported = sessions.len();
     sessions.sort();
     sessions.dedup();
-    assert_eq!(sessions.len(), told, "a session was read twice");
-    assert!(told >= 12, "{sessions:?}");
+    assert_eq!(sessions.len(), reported, "a session was read twice");
+    assert!(reported >= 12, "{sessions:?}");
 }

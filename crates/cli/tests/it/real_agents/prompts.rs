@@ -1,4 +1,4 @@
-//! The longest prompt there is arrives as it was written, whichever CLI it goes through.
+//! The longest prompt arrives verbatim through every CLI.
 
 use proctor_scripted_model::{RecordedRequest, ScriptedModel};
 use proctor_testkit::llm;
@@ -66,7 +66,7 @@ fn a_million_characters_reach_the_model_through_opencode() {
     arrives(&OPENCODE, &json!({}));
 }
 
-/// It has to be told that the model takes so much.
+/// The CLI needs a setting for the size of the model's context.
 #[test]
 fn a_million_characters_reach_the_model_through_copilot() {
     arrives(

@@ -1,5 +1,5 @@
-//! What the API, the network or a signal does to a trial: the right class, in good time, with a
-//! record, and nothing left alive.
+//! Failures of the API and the network, and signals: the right class, in time, with a record, and
+//! no leftover process.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{LATEST, Trial, codes, expect, timed};
 /// Long enough for the CLI to start and to be refused, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What becomes of a trial of the latest version whose API does this, when it has so long.
+/// The trial of the latest version with this API and this time limit.
 fn outcome_of(script: Script, limit: Duration, code: i32) -> Option<(Value, Duration)> {
     let trial = Trial::of(LATEST, script)?;
     let (output, took) = timed(|| trial.program_within(limit, json!({})).run());
@@ -40,7 +40,7 @@ fn refused_credentials_end_the_trial_at_the_first_refusal() {
 }
 
 #[test]
-fn missing_credentials_are_found_before_the_api_is_asked() {
+fn missing_credentials_are_found_before_the_first_call() {
     // The older one has no way to ask for them, and is run.
     for version in [LATEST, "2.1.30"] {
         let Some(trial) = Trial::of(version, llm::says("never")) else {
@@ -76,23 +76,23 @@ fn is_still_trying(script: Script, outcome: &str, code: &str) {
 }
 
 #[test]
-fn a_rate_limit_is_no_failure_of_the_agent() {
+fn rate_limit_is_not_the_agents_failure() {
     is_still_trying(llm::always_fails(429), "rate_limit", "CLAUDE_RATE_LIMIT");
 }
 
 #[test]
-fn an_overloaded_api_is_no_failure_of_the_agent() {
+fn overloaded_api_is_not_the_agents_failure() {
     is_still_trying(llm::always_fails(529), "overloaded", "CLAUDE_OVERLOADED");
 }
 
 #[test]
-fn a_connection_that_breaks_in_every_answer_is_no_failure_of_the_agent() {
+fn broken_connections_are_not_the_agents_failure() {
     let cut = Answer::text("half a word").cut_after(3).forever();
     is_still_trying(Script::new([cut]), "network", "CLAUDE_NETWORK");
 }
 
 #[test]
-fn a_connection_that_breaks_once_is_made_good() {
+fn single_broken_connection_is_retried() {
     let script = Script::new([
         Answer::text("half a word").cut_after(3),
         Answer::text("whole").usage(llm::USAGE),
@@ -143,7 +143,7 @@ fn asked_and_waits(transport: &str) -> Option<(Trial, Running)> {
 }
 
 #[test]
-fn a_run_that_is_told_to_stop_ends_the_agent_and_has_its_record() {
+fn interrupted_run_stops_the_agent_and_writes_its_record() {
     for (signal, transport) in [(Signal::TERM, "print"), (Signal::INT, "control")] {
         let Some((trial, running)) = asked_and_waits(transport) else {
             return;
@@ -162,7 +162,7 @@ fn a_run_that_is_told_to_stop_ends_the_agent_and_has_its_record() {
 }
 
 #[test]
-fn a_run_that_is_killed_takes_the_agent_along_and_has_a_record() {
+fn killing_proctor_kills_the_agent_and_leaves_a_record() {
     let Some((trial, running)) = asked_and_waits("print") else {
         return;
     };

@@ -73,7 +73,7 @@ fn a_trial_is_metered_by_the_gateway_and_never_sees_the_real_key() {
         expect(&record, &format!("/usage/{part}"), 2 * tokens);
     }
     assert!(record["gateway"]["differences"].is_null(), "{record:#}");
-    // The upstream got the real key, and nobody else did.
+    // Only the upstream got the API key.
     assert_eq!(trial.model.turns()[0].header("x-api-key"), Some(CANARY));
     let results = trial.ctx.root().join("suite/results");
     assert_eq!(files_with(&results, CANARY), Vec::<Utf8PathBuf>::new());
@@ -107,7 +107,7 @@ fn a_budget_ends_the_trial_with_an_outcome_of_its_own() {
 
 #[test]
 fn a_script_answers_in_the_place_of_models() {
-    let Some(trial) = Trial::of(LATEST, llm::says("nobody asks me")) else {
+    let Some(trial) = Trial::of(LATEST, llm::says("not called")) else {
         return;
     };
     let script = trial.ctx.root().join("answers.yaml");
@@ -157,7 +157,7 @@ fn a_recorded_trial_is_replayed_without_a_model() {
 
 /// Seed 001's `temperature`: the CLI has no option for it, and the gateway sets it.
 #[test]
-fn a_temperature_is_set_on_the_way_to_the_model() {
+fn gateway_sets_the_temperature() {
     let Some(trial) = Trial::of(LATEST, llm::says("done")) else {
         return;
     };

@@ -89,7 +89,7 @@ fn pass_on(mut client: TcpStream, model: &str) -> io::Result<()> {
 }
 
 #[test]
-fn a_litellm_that_runs_already_is_asked_with_its_own_key() {
+fn running_litellm_is_called_with_its_own_key() {
     let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
     let Some(trial) = Trial::of(LATEST, script) else {
         return;
@@ -137,6 +137,6 @@ fn settings_of_litellm_without_it_are_refused() {
     fs_err::write(&path, suite.to_string()).unwrap();
     let output = ctx.proctor(["validate", path.as_str()]).run();
     output.assert_code(2);
-    let told = "does nothing without `kind: litellm`";
-    assert!(output.stderr.contains(told), "{output}");
+    let reported = "does nothing without `kind: litellm`";
+    assert!(output.stderr.contains(reported), "{output}");
 }

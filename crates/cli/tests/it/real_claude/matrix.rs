@@ -1,7 +1,7 @@
 //! One version of Claude Code that the environment names. `scripts/test matrix` runs these tests for each version of its
 //! list; they are not part of CI.
 
-use super::transports::tells_everything;
+use super::transports::reports_all_processes;
 
 /// The version under test.
 #[expect(
@@ -15,17 +15,17 @@ fn version() -> String {
 #[test]
 #[ignore = "scripts/test matrix runs it for each version"]
 fn edits_a_file_over_pipes() {
-    tells_everything(&version(), "print");
+    reports_all_processes(&version(), "print");
 }
 
 #[test]
 #[ignore = "scripts/test matrix runs it for each version"]
 fn edits_a_file_in_a_terminal() {
-    tells_everything(&version(), "pty");
+    reports_all_processes(&version(), "pty");
 }
 
 #[test]
 #[ignore = "scripts/test matrix runs it for each version"]
 fn edits_a_file_with_the_transport_that_suits_it() {
-    tells_everything(&version(), "auto");
+    reports_all_processes(&version(), "auto");
 }

@@ -105,7 +105,7 @@ impl Trial {
         found.unwrap_or_else(|| panic!("no {kind} event in {raw}"))
     }
 
-    /// The patch that the agent's work came to.
+    /// The patch of the agent's work.
     #[track_caller]
     fn patch(&self) -> String {
         fs_err::read_to_string(self.ctx.artifact("git-diff.patch")).unwrap()

@@ -98,7 +98,7 @@ fn an_agent_of_the_test_case_runs_and_leaves_no_trace_in_the_change() {
 }
 
 #[test]
-fn an_agent_beside_the_test_case_runs_and_leaves_no_trace_in_the_change() {
+fn custom_agent_next_to_test_case_is_not_part_of_the_change() {
     let Some(trial) = Trial::of(LATEST, writes()) else {
         return;
     };
@@ -255,7 +255,7 @@ fn nothing_of_the_user_comes_in_but_the_key() {
 }
 
 #[test]
-fn the_users_own_settings_come_in_when_that_is_asked_for() {
+fn inherit_user_includes_the_users_settings() {
     let Some(trial) = Trial::of(LATEST, llm::says("done")) else {
         return;
     };
@@ -273,7 +273,7 @@ fn the_users_own_settings_come_in_when_that_is_asked_for() {
 }
 
 #[test]
-fn sub_agents_are_in_the_sum_of_what_was_used() {
+fn usage_includes_sub_agents() {
     for version in [LATEST, "2.1.30"] {
         let script = llm::delegates_then_says("count the files", "there are 7", "seven");
         let Some(trial) = Trial::of(version, script) else {
@@ -291,7 +291,7 @@ fn sub_agents_are_in_the_sum_of_what_was_used() {
 }
 
 #[test]
-fn what_runs_in_the_background_is_waited_for_and_counted() {
+fn background_processes_are_awaited_and_counted() {
     for transport in ["print", "control"] {
         let delegate = json!({
             "description": "scripted", "prompt": "count the files", "subagent_type": "general-purpose",

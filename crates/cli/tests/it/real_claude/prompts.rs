@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{LATEST, Trial, expect};
 
-const HARD: &str = "--model is no flag here: 'single' \"double\" `tick` $HOME $(id) %s \\n \\\n\
+const HARD: &str = "--model is not a flag here: 'single' \"double\" `tick` $HOME $(id) %s \\n \\\n\
     second line\ttab, ünïcödé 日本語 🦀 <tag> & {json: [1]}\n\n- a list\n/help @README.md !ls";
 
 /// Whether a message of the user in this request is exactly this text.
@@ -88,7 +88,7 @@ fn a_million_characters_on_a_websocket() {
 }
 
 #[test]
-fn a_large_prompt_in_a_file_is_no_part_of_the_change() {
+fn large_prompt_file_is_not_part_of_the_change() {
     let Some(trial) = Trial::of(LATEST, llm::says("read")) else {
         return;
     };

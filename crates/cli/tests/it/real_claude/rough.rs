@@ -94,7 +94,7 @@ fn a_wrapper_that_prints_a_banner_first_costs_a_warning_only() {
     assert_eq!(codes(&record), ["CLAUDE_MALFORMED_LINE"]);
 }
 
-/// What the driver sends with the prompt, and with nothing else.
+/// The fields that the driver sends with the prompt only.
 const PROMPT_FRAME: &[u8] = br#""type":"user""#;
 
 /// A relay that breaks its first connection when the prompt has gone through. The path of the
@@ -103,14 +103,14 @@ const PROMPT_FRAME: &[u8] = br#""type":"user""#;
 fn breaking_relay() -> (u16, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (opened, told) = mpsc::channel();
+    let (opened, receiver) = mpsc::channel();
     thread::spawn(move || {
         for (number, cli) in listener.incoming().flatten().enumerate() {
             let _ = opened.send(());
             thread::spawn(move || relay(cli, number == 0));
         }
     });
-    (port, told)
+    (port, receiver)
 }
 
 fn relay(mut cli: TcpStream, breaks: bool) {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Trial;
 
-/// The port that the server told.
+/// The port that the server printed.
 fn port(server: &Running) -> String {
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {
@@ -20,7 +20,7 @@ fn port(server: &Running) -> String {
 }
 
 #[test]
-fn the_server_stands_alone() {
+fn sdk_server_runs_standalone() {
     let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
     let Some(trial) = Trial::of("2.1.30", script) else {
         return;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{LATEST, Trial, codes, expect};
 
-/// What each of the two messages of the script costs, twice.
+/// The cost of the two messages of the script.
 const TWICE: [(&str, u64); 4] = [
     ("/usage/input_tokens", 2 * llm::USAGE.input),
     ("/usage/output_tokens", 2 * llm::USAGE.output),
@@ -43,7 +43,7 @@ fn wrote_a_file(version: &str, transport: &str) -> Option<Trial> {
 
 /// The same, and everything that the events of the CLI tell is in the record and in the log.
 #[track_caller]
-pub(super) fn tells_everything(version: &str, transport: &str) -> Option<Trial> {
+pub(super) fn reports_all_processes(version: &str, transport: &str) -> Option<Trial> {
     let trial = wrote_a_file(version, transport)?;
     let record = trial.record();
     for (part, tokens) in TWICE {
@@ -54,18 +54,18 @@ pub(super) fn tells_everything(version: &str, transport: &str) -> Option<Trial> 
     expect(&record, "/agent/model", asked[0].model().unwrap());
     let result = trial.last_event("result");
     let cost = record["usage"]["cost_usd"].as_f64().unwrap();
-    let told = result["total_cost_usd"].as_f64().unwrap();
+    let reported = result["total_cost_usd"].as_f64().unwrap();
     assert!(
-        cost > 0.0 && (cost - told).abs() < 1e-9,
-        "{cost} is not {told}"
+        cost > 0.0 && (cost - reported).abs() < 1e-9,
+        "{cost} is not {reported}"
     );
     expect(&record, "/session_id", result["session_id"].clone());
     let agent = format!(
         "claude-cli/{} ",
         record["agent"]["version"].as_str().unwrap()
     );
-    let told = asked[0].header("user-agent").unwrap();
-    assert!(told.starts_with(&agent), "{told}");
+    let reported = asked[0].header("user-agent").unwrap();
+    assert!(reported.starts_with(&agent), "{reported}");
     for count in [
         "malformed_lines",
         "unknown_events",
@@ -94,29 +94,29 @@ fn logs_the_call(trial: &Trial) {
 
 #[test]
 fn pipes() {
-    tells_everything(LATEST, "print");
+    reports_all_processes(LATEST, "print");
 }
 
 #[test]
 fn pipes_with_an_older_version() {
-    if let Some(trial) = tells_everything("2.1.30", "print") {
+    if let Some(trial) = reports_all_processes("2.1.30", "print") {
         expect(&trial.record(), "/agent/version", "2.1.30");
     }
 }
 
 #[test]
 fn a_terminal() {
-    tells_everything(LATEST, "pty");
+    reports_all_processes(LATEST, "pty");
 }
 
 #[test]
 fn a_terminal_with_an_older_version() {
-    tells_everything("2.1.30", "pty");
+    reports_all_processes("2.1.30", "pty");
 }
 
 #[test]
 fn the_control_protocol_on_pipes() {
-    let Some(trial) = tells_everything(LATEST, "control") else {
+    let Some(trial) = reports_all_processes(LATEST, "control") else {
         return;
     };
     let raw = fs_err::read_to_string(trial.ctx.artifact("raw/stdout")).unwrap();
@@ -129,12 +129,12 @@ fn the_control_protocol_on_pipes() {
 
 #[test]
 fn the_control_protocol_on_pipes_with_an_older_version() {
-    tells_everything("2.1.30", "control");
+    reports_all_processes("2.1.30", "control");
 }
 
 #[test]
 fn the_control_protocol_on_a_websocket() {
-    tells_everything("2.1.30", "websocket");
+    reports_all_processes("2.1.30", "websocket");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_websocket_that_the_version_refuses_is_an_error_before_anything_runs() {
 }
 
 #[test]
-fn plain_text_tells_what_was_said_and_no_figures() {
+fn plain_text_has_messages_and_no_usage() {
     for version in [LATEST, "2.1.30"] {
         let Some(trial) = wrote_a_file(version, "text") else {
             continue;
@@ -176,8 +176,8 @@ fn plain_text_tells_what_was_said_and_no_figures() {
 }
 
 #[test]
-fn what_suits_the_version_when_nothing_is_said() {
-    let Some(trial) = tells_everything(LATEST, "auto") else {
+fn default_transport_depends_on_the_version() {
+    let Some(trial) = reports_all_processes(LATEST, "auto") else {
         return;
     };
     let argv = trial.record()["process"]["argv"].to_string();

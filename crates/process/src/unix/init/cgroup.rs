@@ -1,4 +1,4 @@
-//! What the kernel counted for the whole container, as far as the engine lets us see it.
+//! The kernel's counters for the whole container, if the engine exposes them.
 
 use std::fs;
 

@@ -1,5 +1,6 @@
-//! The first process of a container: it runs one [`Job`], carries connections out, takes leave of orphans, ends
-//! everybody when asked, and leaves a report. With its exit the kernel ends whatever else is in the container.
+//! The first process of a container: it runs one [`Job`], relays connections, reaps orphans, kills
+//! all processes on request, and writes a report. When it exits, the kernel kills all other
+//! processes in the container.
 
 mod cgroup;
 mod ready;
@@ -33,7 +34,7 @@ const NOT_STARTED: u8 = 125;
 
 /// Acts as the first process of a container until its job is done.
 pub(crate) fn init() -> ExitCode {
-    // Elsewhere, signals to everybody would hit the whole machine.
+    // Outside a container, `kill(-1)` would affect the whole machine.
     if !getpid().is_init() {
         return ExitCode::FAILURE;
     }
@@ -70,7 +71,7 @@ fn prepare() -> Result<(Job, ChildSignals), JobFailure> {
 fn run(job: Job, signals: ChildSignals) -> Result<JobReport, JobFailure> {
     let relays = relay::listen(&job.relays)?;
     let started = start::start(&job)?;
-    // Threads only now: between fork and exec nobody else may hold a lock.
+    // Threads start only now: between fork and exec no other thread may hold a lock.
     relay::serve(relays);
     let now = Instant::now();
     let until = job.wall.and_then(|wall| now.checked_add(wall));
@@ -87,7 +88,7 @@ fn run(job: Job, signals: ChildSignals) -> Result<JobReport, JobFailure> {
     Ok(watch.run())
 }
 
-/// Writes the report. Nobody else is alive who could write to it now.
+/// Writes the report. No other process is alive that could modify it.
 fn leave(report: &JobReport) -> io::Result<()> {
     fs::write(REPORT_FILE, serde_json::to_vec(report)?)
 }
@@ -138,7 +139,7 @@ impl Watch {
             }
             wait_for(&self.signals, deadline);
             while let Some(received) = self.signals.next() {
-                // Whoever is inside the container cannot end it by asking us.
+                // Processes inside the container cannot stop it with a signal to this process.
                 if received.signal != libc::SIGCHLD && received.sender == 0 {
                     self.terminate(InitEnd::Signal);
                 }
@@ -147,12 +148,12 @@ impl Watch {
         self.finish()
     }
 
-    /// Takes leave of the dead; says whether anybody but the service is left.
+    /// Reaps dead children, and returns whether processes other than the service are left.
     fn anyone_left(&mut self) -> bool {
         self.reap() && (self.end.is_none() || !self.living().is_empty())
     }
 
-    /// Takes leave of the dead; says whether anybody is left.
+    /// Reaps dead children, and returns whether processes are left.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -199,7 +200,7 @@ impl Watch {
         signal_everyone(Signal::CONT);
     }
 
-    /// Ends whoever is left and says how it all went.
+    /// Kills the remaining processes and returns the result.
     fn finish(mut self) -> JobReport {
         if self.end.is_some() {
             self.leaked = self.living();

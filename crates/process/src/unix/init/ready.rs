@@ -45,7 +45,7 @@ fn finish(mut child: Child, timeout: Duration) -> Option<String> {
             Ok(Some(status)) => return Some(status.to_string()),
             Ok(None) if Instant::now() < until => sleep(TICK),
             Ok(None) => {
-                // Whatever it started besides ends with the job.
+                // Its other processes end with the job.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Some(format!("it took longer than {timeout:?}"));

@@ -15,7 +15,7 @@ pub(super) struct Listening {
     socket: PathBuf,
 }
 
-/// Listens, so that whoever connects from now on is served in the end.
+/// Listens at once, so that early connections are served later.
 pub(super) fn listen(relays: &[Relay]) -> Result<Vec<Listening>, JobFailure> {
     let listen = |relay: &Relay| {
         let listener = TcpListener::bind(relay.listen).map_err(|error| JobFailure::Relay {
@@ -33,7 +33,7 @@ pub(super) fn listen(relays: &[Relay]) -> Result<Vec<Listening>, JobFailure> {
 /// Serves all of them from one thread, to the end of this process.
 pub(super) fn serve(relays: Vec<Listening>) {
     if !relays.is_empty() {
-        // Without a thread as without a runtime: the agent sees connections that nobody answers.
+        // Without a thread or a runtime, connections of the agent are not answered.
         let _ = thread(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_io()
@@ -72,7 +72,8 @@ async fn accept(relay: Listening) -> io::Result<()> {
     }
 }
 
-/// Both ways until both sides have said everything. A socket that nobody listens on closes the connection.
+/// Copies both ways until both sides are closed. If there is no listener on the socket, the
+/// connection is closed.
 async fn carry(mut connection: tokio::net::TcpStream, socket: PathBuf) -> io::Result<()> {
     // Tokens of a stream are small and should not wait for each other.
     connection.set_nodelay(true)?;

@@ -21,7 +21,7 @@ use crate::{Error, Job, JobFailure, JobInput};
 /// Makes the kernel choose the job's processes, not us, when the container is out of memory.
 const KILL_FIRST: &str = "500";
 
-/// What runs.
+/// The running command.
 pub(super) struct Started {
     pub(super) main: Pid,
     /// The service, which leads a session of its own.
@@ -69,7 +69,7 @@ pub(super) fn start(job: &Job) -> Result<Started, JobFailure> {
     })
 }
 
-/// A command that runs beside the job, as whoever runs the service; its streams lead nowhere.
+/// A command that runs next to the job, as the user of the service, with null streams.
 fn beside(job: &Job, argv: &[String]) -> Result<Command, JobFailure> {
     let user = job
         .service
@@ -132,8 +132,8 @@ enum OwnTerminal {
 }
 
 fn enter(command: &mut Command, user: Option<User>, terminal: OwnTerminal) {
-    // SAFETY: there is a single thread yet, so that nobody else can hold a lock or be in the allocator at the
-    // fork; the closure touches no state that it shares with this process.
+    // SAFETY: there is only one thread so far, so that no other thread can hold a lock or be in the
+    // allocator at the fork; the closure touches no state that it shares with this process.
     #[expect(unsafe_code, reason = "session and user change between fork and exec")]
     unsafe {
         command.pre_exec(move || {
@@ -160,7 +160,7 @@ const THREAD_PAUSE: Duration = Duration::from_millis(10);
 /// A thread of ours beside a job that runs already, and that may have taken all the processes there are: then it is
 /// tried for a while.
 pub(super) fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    // What a thread is given is lost with a thread that cannot be made, so it is kept outside.
+    // Values moved into a thread are lost if it cannot be spawned, so they are kept outside.
     let work = Arc::new(Mutex::new(Some(work)));
     let make = || {
         let work = Arc::clone(&work);
@@ -194,13 +194,14 @@ impl TerminalCopy {
             let Ok(to) = rustix::stdio::stdout().try_clone_to_owned() else {
                 return;
             };
-            // Ends with an error when nobody has the terminal open any more, as terminals do.
+            // Ends with an error when no process has the terminal open any more, like terminals do.
             let _ = io::copy(&mut from, &mut File::from(to));
         })?;
         Ok(Self { thread })
     }
 
-    /// Waits for the last bytes, but not for ever: somebody may be left whom we could not kill.
+    /// Waits for the last bytes with a timeout: a process that could not be killed may hold the
+    /// pipe.
     pub(super) fn drain(self, longest: Duration) {
         let until = Instant::now() + longest;
         while !self.thread.is_finished() && Instant::now() < until {

@@ -1,4 +1,4 @@
-//! Who a job runs as: names are looked up in the container's own files, as engines do.
+//! The user of a job: names are resolved with the container's own files, as engines do.
 
 use std::fs;
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_asked_for_replaces_all_others() {
+    fn requested_group_replaces_all_others() {
         check("agent:staff", Some((1000, 50, &[], Some("/home/agent"))));
         check("agent:7", Some((1000, 7, &[], Some("/home/agent"))));
     }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_number_needs_no_entry_but_a_name_does() {
         check("4242", Some((4242, 0, &[], None)));
-        check("nobody-here", None);
+        check("missing-user", None);
         check("agent:no-such-group", None);
     }
 }

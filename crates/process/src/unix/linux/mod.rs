@@ -1,4 +1,4 @@
-//! What Linux does in its own way: a subreaper that owns all descendants, `/proc`, signals as a descriptor.
+//! Linux: a subreaper that owns all descendants, `/proc`, signals as a descriptor.
 #![allow(unsafe_code, reason = "libc calls; each says why it is sound")]
 
 mod environment;
@@ -33,7 +33,7 @@ pub(super) const SEND: SendFlags = SendFlags::NOSIGNAL;
 /// Descriptors that are received are not passed on.
 pub(super) const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
-/// How often descendants are looked at, lest one be lost: never, because orphans fall back to us.
+/// The interval of scans for descendants: never, because orphans are reparented to the subreaper.
 pub(super) const LOOK: Option<Duration> = None;
 
 /// The running program, even when its file has been replaced.
@@ -58,7 +58,7 @@ pub(super) fn open_memory() {
     let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
 }
 
-/// Prepares this process to own whatever it starts.
+/// Makes this process the subreaper of its descendants.
 pub(super) fn own_descendants() -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     // If the process stopped us and then our parent dies, we must go on to see that.
@@ -79,12 +79,13 @@ pub(super) fn die_with(supervisor: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// The reading and the writing end of a pipe that nobody inherits.
+/// The reading and the writing end of a pipe that is not inherited.
 pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
-/// Both ends of a new pseudo-terminal that nobody inherits: the one we read, and the terminal itself.
+/// Both ends of a new pseudo-terminal that is not inherited: the controller and the terminal
+/// itself.
 pub(super) fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let controller = openpt(flags)?;
@@ -109,7 +110,7 @@ pub(super) fn become_user(user: u32, group: u32, others: &[u32]) -> io::Result<(
     }
 }
 
-/// Keeps descriptors that we inherited, whoever left them open, from the processes we start.
+/// Closes inherited descriptors for the processes that we start.
 pub(super) fn seal_descriptors() {
     // SAFETY: the call only sets the close-on-exec flag. It fails on kernels before 5.11; then what was
     // inherited is passed on, as with any other program.

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_short_is_no_entry() {
+    fn truncated_line_is_not_an_entry() {
         assert_eq!(parse(b"12 (a) S 3"), None);
         assert_eq!(parse(b"12 a"), None);
     }

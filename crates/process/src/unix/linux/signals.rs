@@ -13,7 +13,7 @@ pub(in super::super) struct ChildSignals {
 /// A signal that came.
 pub(in super::super) struct Received {
     pub(in super::super) signal: i32,
-    /// Who sent it; 0 if that process is not in our process namespace.
+    /// The sender; 0 if that process is not in our PID namespace.
     pub(in super::super) sender: u32,
 }
 
@@ -41,7 +41,7 @@ impl ChildSignals {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: signalfd returned a new descriptor that nobody else owns.
+        // SAFETY: signalfd returned a new descriptor without another owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd })
     }

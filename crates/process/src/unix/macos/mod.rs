@@ -1,5 +1,5 @@
-//! What macOS does in its own way. Nobody owns the orphans of others here, so that descendants are looked at again and
-//! again and remembered; and nothing dies with its parent.
+//! macOS: there is no subreaper, so that descendants are scanned periodically and remembered, and
+//! no process dies with its parent.
 #![allow(unsafe_code, reason = "libc calls; each says why it is sound")]
 
 mod processes;
@@ -27,10 +27,10 @@ pub(super) const MAX_RSS_UNIT: u64 = 1;
 /// A write to someone who is gone is an error all the same: Rust programs ignore the signal, and the supervisor blocks it.
 pub(super) const SEND: SendFlags = SendFlags::empty();
 
-/// What is received is sealed with everything else before anything is started.
+/// Received descriptors are made close-on-exec with all others before a process starts.
 pub(super) const RECEIVE: RecvFlags = RecvFlags::empty();
 
-/// How often descendants are looked at, lest one be lost when its parent goes.
+/// The interval of scans for descendants, so that they are known before their parents exit.
 pub(super) const LOOK: Option<Duration> = Some(Duration::from_millis(50));
 
 /// The file of the running program, which there is no way to open once it has been replaced.
@@ -38,7 +38,7 @@ pub(crate) fn this_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// Orphans fall to the first process of the system, whoever started them; those that were seen are remembered.
+/// Orphans are reparented to launchd; those seen before are remembered.
 pub(super) fn adopt_orphans() {}
 
 /// The system keeps processes without a special right from the memory of others.
@@ -73,7 +73,7 @@ pub(super) fn is_orphan(_entry: &super::tree::Entry, _supervisor: Identity) -> b
     false
 }
 
-/// Nothing can be prepared: whoever is left behind falls to the first process of the system.
+/// Nothing can be prepared: orphans are reparented to launchd.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "there is something to do elsewhere"
@@ -117,7 +117,7 @@ fn seal(fd: impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfd(fd, FdFlags::CLOEXEC)?)
 }
 
-/// Keeps descriptors that we inherited, whoever left them open, from the processes we start.
+/// Closes inherited descriptors for the processes that we start.
 pub(super) fn seal_descriptors() {
     let Ok(open) = std::fs::read_dir("/dev/fd") else {
         return;

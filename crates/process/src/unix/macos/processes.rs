@@ -19,7 +19,8 @@ const LAUNCHD: i32 = 1;
 /// is listed as a child of `root`.
 pub(in super::super) struct Processes {
     root: i32,
-    /// The session of the main process, which may be gone with some of its children before anybody looks.
+    /// The session of the main process, which may exit with some of its children before the first
+    /// scan.
     session: Option<i32>,
     /// The descendants that were seen the last time.
     known: HashMap<i32, Birth>,
@@ -50,7 +51,8 @@ impl Processes {
         all.into_iter().map(|(entry, _)| entry).collect()
     }
 
-    /// Notes whoever is below the root now. Sessions of those who are gone stay known while somebody is in them.
+    /// Records the current descendants of the root. Sessions of exited processes stay known while
+    /// processes are in them.
     fn remember(&mut self, all: &[(Entry, Birth)]) {
         let mut below: HashMap<i32, Birth> = HashMap::new();
         let mut parents = vec![self.root];
@@ -89,7 +91,7 @@ fn pids() -> Vec<i32> {
     pids
 }
 
-/// One process; `None` if it is gone or belongs to somebody whom we may not ask about.
+/// One process; `None` if it is gone or belongs to another user.
 fn read(pid: i32) -> Option<(Entry, Birth)> {
     let pid = Pid::from_raw(pid)?;
     let mut info = MaybeUninit::<libc::proc_bsdinfo>::uninit();

@@ -63,10 +63,11 @@ impl AsFd for ChildSignals {
     }
 }
 
-/// A byte for whoever waits. A full pipe holds enough of them already.
+/// A byte to wake the waiter. A full pipe holds enough of them already.
 extern "C" fn ring(_signal: i32) {
     let byte = 0u8;
-    // SAFETY: write is safe in a handler; the byte is valid. The error number of whoever was interrupted is put back.
+    // SAFETY: write is safe in a handler; the byte is valid. errno of the interrupted code is
+    // restored.
     unsafe {
         let errno = *libc::__error();
         libc::write(
