@@ -14,7 +14,15 @@ const SOLVE: &str = "cp \"$(dirname \"$0\")/word\" greeting.txt\n";
 pub(super) fn task(rig: &Rig, mode: &str) -> Utf8PathBuf {
     let folder = rig.context.root().join("tasks/greet");
     let toml = format!(
-        "[task]\nname = \"org/greet\"\n[agent]\ntimeout_sec = 60\n[verifier]\nenvironment_mode = \"{mode}\"\nuser = \"nobody\"\n"
+        r#"
+[task]
+name = "org/greet"
+[agent]
+timeout_sec = 60
+[verifier]
+environment_mode = "{mode}"
+user = "nobody"
+"#
     );
     for (name, text) in [
         ("task.toml", toml.as_str()),
