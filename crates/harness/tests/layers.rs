@@ -2,10 +2,7 @@
 
 use proctor_testkit::layers;
 
-const ORDER: [&str; 22] = [
-    "socket",
-    "agent",
-    "agents",
+const ORDER: [&str; 19] = [
     "config",
     "hook",
     "source",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_harness::{agents::claude_code::SdkServer, outcome::Outcome, record, run::RunError};
+use proctor_harness::{outcome::Outcome, record, run::RunError, trial::sdk_server::SdkServer};
 use tokio_util::sync::CancellationToken;
 
 use crate::{

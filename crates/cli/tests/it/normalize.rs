@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{codes, context, schema};
 
 fn sessions() -> Utf8PathBuf {
-    Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness/tests/data/sessions")
+    Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/tests/data/sessions")
 }
 
 /// Normalises a file; the log is checked against its schema.

@@ -27,9 +27,11 @@ use crate::{
         docker::{EngineError, Facts},
     },
     session::{Conclusion, Session, SessionEvent, SessionHost, Source},
-    socket::{Socket, SocketEvent},
     transcript::LogWriter,
-    trial::stuck::Progress,
+    trial::{
+        socket::{Socket, SocketEvent},
+        stuck::Progress,
+    },
 };
 
 const PTY_SIZE: Output = Output::Pty {

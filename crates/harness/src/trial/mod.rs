@@ -10,7 +10,9 @@ mod keep;
 mod prepare;
 mod run;
 mod script;
+pub mod sdk_server;
 mod sidecar;
+mod socket;
 mod stuck;
 mod workspace;
 
@@ -51,9 +53,9 @@ use crate::{
     },
     sandbox::{Room, Sandbox, docker::Image},
     session::{Conclusion, Counts, LogError},
-    socket::Socket,
     task::Reference,
     transcript::{Account, Contender, LogWriter, Times},
+    trial::socket::Socket,
     usage::Usage,
     workspace::{Bases, Change, Workspace},
 };

@@ -26,7 +26,7 @@ use crate::{
     },
     sandbox::{Network, container_env, docker::Image},
     secrets::Secrets,
-    socket::Socket,
+    trial::socket::Socket,
 };
 
 /// The variable that says when the agent's time is over.

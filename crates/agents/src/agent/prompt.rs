@@ -1,0 +1,309 @@
+//! The prompt of an agent: written in the test case, or in a file beside it or in the workspace.
+//! Shared by all adapters.
+
+use std::io::Read;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::Fault;
+use proctor_record::{
+    fs::named::{self, PathError},
+    platform,
+};
+
+use crate::agent::AgentSection;
+
+/// Longest prompt, in characters.
+pub const MAX_PROMPT_CHARS: usize = 1_000_000;
+/// Longest `prompt_file`, in characters.
+const MAX_PATH_CHARS: usize = 500;
+/// No character takes more bytes than this in UTF-8.
+const MAX_CHAR_BYTES: usize = 4;
+
+/// Where a prompt comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptSource {
+    /// The text itself.
+    Text(String),
+    /// A file in the workspace (it was not found beside the test case).
+    WorkspaceFile(Utf8PathBuf),
+}
+
+/// Why a prompt file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("prompt_file `{path}` cannot be used: {problem}")]
+pub struct PromptFileError {
+    /// The file, as written.
+    pub path: Utf8PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// The prompt that `agent.config` asks for: exactly one of `prompt` and `prompt_file`. The file
+/// is looked for beside the test case first; what is not there is expected in the workspace.
+pub fn resolve_prompt(
+    prompt: Option<&str>,
+    prompt_file: Option<&str>,
+    section: &AgentSection<'_>,
+) -> Result<PromptSource, Fault> {
+    let config = section.config;
+    if let Some(asked) = section.prompt {
+        let own = ["prompt", "prompt_file"].into_iter();
+        return match own.into_iter().find(|key| config.get(key).is_some()) {
+            None => Ok(asked.clone()),
+            Some(key) => Err(Fault::new(
+                config.key_span_of(key),
+                format!("an agent of a suite has no `{key}`: the tasks say what is asked"),
+            )),
+        };
+    }
+    match (prompt, prompt_file) {
+        (Some(_), Some(_)) => Err(Fault::new(
+            config.key_span_of("prompt_file"),
+            "both `prompt` and `prompt_file` are given",
+        )
+        .with_hint("keep one of them")),
+        (None, None) => Err(
+            Fault::new(config.span, "neither `prompt` nor `prompt_file` is given")
+                .with_hint("say what the agent is asked, such as `prompt: Fix the failing test`"),
+        ),
+        (Some(text), None) => match problem_of(text) {
+            Some(problem) => Err(config.fault("prompt", format!("the prompt {problem}"))),
+            None => Ok(PromptSource::Text(text.to_owned())),
+        },
+        (None, Some(path)) => {
+            from_file(path, section.folder).map_err(|problem| config.fault("prompt_file", problem))
+        }
+    }
+}
+
+/// The text of a prompt file in the workspace.
+pub fn read_workspace_prompt(
+    workspace: &Utf8Path,
+    path: &Utf8Path,
+) -> Result<String, PromptFileError> {
+    let refused = |problem: String| PromptFileError {
+        path: path.to_owned(),
+        problem,
+    };
+    let file = named::file_in(workspace, path.as_str()).map_err(|error| match error {
+        PathError::Missing { .. } => {
+            refused("there is no such file beside the test case or in the workspace".to_owned())
+        }
+        other => refused(other.to_string()),
+    })?;
+    read_prompt_file(&file).map_err(refused)
+}
+
+fn from_file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
+    let length = path.chars().count();
+    if length > MAX_PATH_CHARS {
+        return Err(format!(
+            "prompt_file may have at most {MAX_PATH_CHARS} characters, this one has {length}"
+        ));
+    }
+    let refused = |problem: String| format!("prompt_file `{path}` cannot be used: {problem}");
+    match named::file_in(folder, path) {
+        Ok(file) => read_prompt_file(&file)
+            .map(PromptSource::Text)
+            .map_err(refused),
+        Err(PathError::Missing { .. }) => Ok(PromptSource::WorkspaceFile(path.into())),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// The text of a file that holds a prompt, or what is wrong with it.
+pub fn read_prompt_file(file: &Utf8Path) -> Result<String, String> {
+    let limit = MAX_PROMPT_CHARS * MAX_CHAR_BYTES;
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)
+        .and_then(|open| open.take(limit as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    if bytes.len() > limit {
+        return Err(format!("it has more than {MAX_PROMPT_CHARS} characters"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    let text = platform::text_of_file(text);
+    match problem_of(&text) {
+        Some(problem) => Err(format!("it {problem}")),
+        None => Ok(text),
+    }
+}
+
+/// What is wrong with a prompt's text.
+fn problem_of(text: &str) -> Option<String> {
+    if text.trim().is_empty() {
+        return Some("is empty".to_owned());
+    }
+    let length = text.chars().count();
+    (length > MAX_PROMPT_CHARS)
+        .then(|| format!("has {length} characters; {MAX_PROMPT_CHARS} are the most"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_document::{Node, parse_yaml};
+
+    use super::*;
+
+    const CONFIG: &str = "prompt: x\nprompt_file: y\n";
+
+    fn resolve(
+        prompt: Option<&str>,
+        file: Option<&str>,
+        folder: &Utf8Path,
+    ) -> Result<PromptSource, Fault> {
+        let config: Node = parse_yaml(CONFIG).unwrap();
+        let section = AgentSection {
+            node: &config,
+            agent_name: None,
+            model: None,
+            config: &config,
+            folder,
+            prompt: None,
+        };
+        resolve_prompt(prompt, file, &section)
+    }
+
+    fn text(prompt: &str) -> Result<PromptSource, String> {
+        resolve(Some(prompt), None, "".into()).map_err(|fault| fault.message)
+    }
+
+    fn file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
+        resolve(None, Some(path), folder).map_err(|fault| fault.message)
+    }
+
+    fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::from_path_buf(dir.path().canonicalize().unwrap()).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn exactly_one_of_prompt_and_prompt_file_is_needed() {
+        let both = resolve(Some("a"), Some("b"), "".into()).unwrap_err();
+        assert_eq!(both.message, "both `prompt` and `prompt_file` are given");
+        assert_eq!(&CONFIG[both.span.start..both.span.end], "prompt_file");
+        let none = resolve(None, None, "".into()).unwrap_err();
+        assert_eq!(none.message, "neither `prompt` nor `prompt_file` is given");
+    }
+
+    #[test]
+    fn a_prompt_has_one_to_a_million_characters() {
+        assert_eq!(text("x"), Ok(PromptSource::Text("x".to_owned())));
+        assert_eq!(text(""), Err("the prompt is empty".to_owned()));
+        assert_eq!(text(" \n\t"), Err("the prompt is empty".to_owned()));
+        assert!(text(&"🎉".repeat(MAX_PROMPT_CHARS)).is_ok());
+        assert_eq!(
+            text(&"é".repeat(MAX_PROMPT_CHARS + 1)),
+            Err("the prompt has 1000001 characters; 1000000 are the most".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_prompt_file_is_read_verbatim_from_beside_the_test_case() {
+        let (_dir, folder) = folder();
+        std::fs::create_dir(folder.join("sub")).unwrap();
+        std::fs::write(folder.join("sub/p.md"), "  Fix `x`\r\n${HOME}\n").unwrap();
+        // Where git and editors may have changed line ends they are those of other systems.
+        let end = if cfg!(windows) { "\n" } else { "\r\n" };
+        let expected = format!("  Fix `x`{end}${{HOME}}\n");
+        let expected = Ok(PromptSource::Text(expected));
+        assert_eq!(file("sub/p.md", &folder), expected);
+        assert_eq!(file("./sub/./p.md", &folder), expected);
+    }
+
+    #[test]
+    fn what_is_not_beside_the_test_case_is_expected_in_the_workspace() {
+        let (_dir, folder) = folder();
+        assert_eq!(
+            file("./TASK.md", &folder),
+            Ok(PromptSource::WorkspaceFile("./TASK.md".into()))
+        );
+        std::fs::write(folder.join("TASK.md"), "do it").unwrap();
+        assert_eq!(
+            read_workspace_prompt(&folder, "./TASK.md".into()).unwrap(),
+            "do it"
+        );
+        let missing = read_workspace_prompt(&folder, "NO.md".into()).unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "prompt_file `NO.md` cannot be used: there is no such file beside the test case or in the workspace"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_prompt_file_stays_in_its_folder() {
+        use std::os::unix::fs::symlink;
+
+        let (_dir, folder) = folder();
+        let (_other, outside) = super::tests::folder();
+        std::fs::write(outside.join("secret"), "secret").unwrap();
+        symlink(outside.join("secret"), folder.join("link")).unwrap();
+        symlink(&outside, folder.join("dir")).unwrap();
+        std::fs::write(folder.join("real"), "inside").unwrap();
+        symlink("real", folder.join("alias")).unwrap();
+        for (path, problem) in [
+            ("/etc/passwd", "it must be a relative path"),
+            ("../x", "it must not contain `..`"),
+            ("a/../b", "it must not contain `..`"),
+            ("a\\..\\b", "it must not contain `..`"),
+            ("", "it is empty"),
+            (".", "it is not a regular file"),
+        ] {
+            let message = file(path, &folder).unwrap_err();
+            assert_eq!(
+                message,
+                format!("prompt_file `{path}` cannot be used: {problem}")
+            );
+            assert!(read_workspace_prompt(&folder, path.into()).is_err());
+        }
+        for path in ["link", "dir/secret"] {
+            assert!(
+                file(path, &folder)
+                    .unwrap_err()
+                    .contains("through a symlink"),
+                "{path}"
+            );
+            assert!(
+                read_workspace_prompt(&folder, path.into()).is_err(),
+                "{path}"
+            );
+        }
+        assert_eq!(
+            file("alias", &folder),
+            Ok(PromptSource::Text("inside".to_owned()))
+        );
+        assert!(file("a..b/x", &folder).is_ok());
+    }
+
+    #[test]
+    fn the_path_of_a_prompt_file_has_at_most_500_characters() {
+        let (_dir, folder) = folder();
+        let path = format!("{}/{}", "a".repeat(250), "b".repeat(249));
+        assert!(file(&path, &folder).is_ok());
+        assert!(
+            file(&format!("{path}b"), &folder)
+                .unwrap_err()
+                .contains("at most 500")
+        );
+    }
+
+    #[test]
+    fn the_content_of_a_prompt_file_has_the_same_limits() {
+        let (_dir, folder) = folder();
+        let content = |bytes: &[u8]| {
+            std::fs::write(folder.join("p"), bytes).unwrap();
+            file("p", &folder)
+        };
+        assert!(content("🎉".repeat(MAX_PROMPT_CHARS).as_bytes()).is_ok());
+        assert!(content("x".repeat(MAX_PROMPT_CHARS + 1).as_bytes()).is_err());
+        assert!(content("🎉".repeat(MAX_PROMPT_CHARS + 1).as_bytes()).is_err());
+        assert!(content(b"").unwrap_err().ends_with("it is empty"));
+        assert!(
+            content(b"\xff")
+                .unwrap_err()
+                .ends_with("it is not UTF-8 text")
+        );
+    }
+}

@@ -1,0 +1,401 @@
+//! Agents that are a CLI with a one-shot mode, as a table. A row says what the CLI is called, which
+//! settings it has and how it is started; a `Reader` reads its output. The rest is the same for all.
+
+use std::collections::BTreeMap;
+
+use proctor_document::Fault;
+use proctor_record::{
+    platform,
+    record::cli::{AuthCheck, Cli},
+    session::Session,
+};
+use serde_json::{Value, json};
+
+use super::{
+    command_line::CommandLine,
+    model_name,
+    setting::{self, Flag, Setting, Values},
+    verdict::Names,
+};
+use crate::agent::{
+    Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
+    PromptSource, Terminal, resolve_prompt,
+};
+
+/// A row of the table: one CLI.
+pub struct CliAgent {
+    /// The name in `agent.type`.
+    pub(super) name: &'static str,
+    /// The name in messages.
+    pub(super) title: &'static str,
+    /// What its codes in the log begin with.
+    pub(super) code: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) provider: &'static str,
+    pub(super) cli: Cli,
+    pub(super) login: Login,
+    pub(super) settings: &'static [Setting],
+    /// What to use instead of options that other agents have.
+    pub(super) instead: &'static [(&'static str, &'static str)],
+    pub(super) model: ModelName,
+    pub(super) start: Start,
+    pub(super) session: fn(Names) -> Box<dyn Session>,
+}
+
+/// The variables that hold a key, any of which is enough.
+pub(super) struct Login {
+    pub(super) keys: &'static [&'static str],
+    /// Whether it may be logged in without one of them.
+    pub(super) otherwise: Authentication,
+}
+
+/// How the CLI names models.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModelName {
+    /// As the provider does.
+    Plain,
+    /// As `maker/name`, with this name for Google. The maker must be known.
+    Maker(&'static str),
+    /// As `maker/name` or an alias of its own, such as `sonnet`.
+    LiteLlm,
+}
+
+/// How the CLI is started. In `args`, `env` and `collect`, a leading `{home}/` or `{scratch}/` stands for
+/// the trial's folder of that name, and `{null}` for the null device.
+pub(super) struct Start {
+    pub(super) args: &'static [Arg],
+    /// Words after the user's own arguments.
+    pub(super) last_args: &'static [&'static str],
+    pub(super) env: &'static [(&'static str, &'static str)],
+    /// Files that it leaves behind and that its reader wants.
+    pub(super) collect: &'static [&'static str],
+    pub(super) prompt: Prompt,
+    /// Adds what depends on settings and on the gateway: files, variables.
+    pub(super) setup:
+        fn(&CliContestant, &LaunchContext<'_>, &mut Launch) -> Result<(), LaunchError>,
+}
+
+/// Arguments before those that come from settings.
+#[derive(Clone, Copy)]
+pub(super) enum Arg {
+    /// Words that every version accepts.
+    Always(&'static [&'static str]),
+    /// A flag that can be left out where the version does not list it.
+    IfListed(&'static [&'static str]),
+    /// A flag that the adapter cannot do without.
+    Listed(&'static str, &'static str),
+}
+
+/// How the prompt reaches the CLI. As an argument it may have 128 KiB only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prompt {
+    /// On standard input.
+    Stdin,
+    /// In the file `{scratch}/prompt.md`; standard input is closed.
+    File,
+    /// `setup` delivers it; standard input is closed until then.
+    Setup,
+}
+
+/// The adapter of one row.
+pub struct CliAdapter(pub(super) &'static CliAgent);
+
+impl CliAdapter {
+    pub(super) fn names(&self) -> Names {
+        let CliAgent {
+            title, code, cli, ..
+        } = self.0;
+        Names {
+            title,
+            code,
+            login: cli.login_hint,
+        }
+    }
+}
+
+impl Adapter for CliAdapter {
+    fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.0.summary
+    }
+
+    fn cli(&self) -> Option<&'static Cli> {
+        Some(&self.0.cli)
+    }
+
+    fn provider(&self) -> &'static str {
+        self.0.provider
+    }
+
+    fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let schema = setting::schema(self.0.settings);
+        if generator.settings().inline_subschemas {
+            return schema;
+        }
+        let name = self.0.name.to_owned();
+        let reference = schemars::Schema::new_ref(format!("#/$defs/{name}"));
+        generator.definitions_mut().insert(name, schema.into());
+        reference
+    }
+
+    fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
+        let CliAgent {
+            title,
+            settings,
+            instead,
+            ..
+        } = *self.0;
+        let refused = setting::refused(settings, instead, title, section);
+        if !refused.is_empty() {
+            return Err(refused);
+        }
+        let mut values = setting::read(settings, section)?;
+        let mut faults = setting::missing(settings, &values, title, section);
+        let (text, file) = (values.text("prompt"), values.text("prompt_file"));
+        let prompt = resolve_prompt(text, file, section).map_err(|fault| faults.insert(0, fault));
+        let model = self.0.model.resolve(title, values.text("model"), section);
+        let model = model.map_err(|fault| faults.push(fault));
+        match (prompt, model) {
+            (Ok(prompt), Ok(model)) if faults.is_empty() => {
+                if let Some(model) = &model {
+                    values.set("model", json!(model));
+                }
+                Ok(Box::new(CliContestant {
+                    agent: self.0,
+                    names: self.names(),
+                    prompt,
+                    model,
+                    args: values.take("args"),
+                    env: values.take("env"),
+                    values,
+                }))
+            }
+            _ => Err(faults),
+        }
+    }
+
+    fn authentication(
+        &self,
+        env: &BTreeMap<String, String>,
+        _check: Option<&AuthCheck>,
+    ) -> Authentication {
+        let Login { keys, otherwise } = &self.0.login;
+        let found = key_in(env, keys).map(|name| Authentication::Found(name.to_owned()));
+        found.unwrap_or_else(|| otherwise.clone())
+    }
+
+    fn recorded_session(&self) -> Option<Box<dyn Session>> {
+        Some((self.0.session)(self.names()))
+    }
+}
+
+impl ModelName {
+    /// The model as the CLI names it.
+    fn resolve(
+        self,
+        title: &str,
+        model: Option<&str>,
+        section: &AgentSection<'_>,
+    ) -> Result<Option<String>, Fault> {
+        let Some(model) = model else {
+            return Ok(None);
+        };
+        let fault = |message: String| {
+            let inner = section.config.get("model").is_some();
+            let node = if inner { section.config } else { section.node };
+            Err(node.fault("model", message))
+        };
+        if model.is_empty() || model.starts_with('-') || model.contains(char::is_whitespace) {
+            return fault(format!("`{model}` is not a valid model name"));
+        }
+        let named = match self {
+            ModelName::Plain => Some(model.to_owned()),
+            ModelName::Maker(google) => model_name::with_maker(model, google),
+            ModelName::LiteLlm => Some(model_name::litellm(model)),
+        };
+        if named.is_some() {
+            return Ok(named);
+        }
+        let hint = "write `provider/name`, such as `anthropic/claude-sonnet-4-5`";
+        fault(format!("{title} does not know the maker of `{model}`"))
+            .map_err(|fault: Fault| fault.with_hint(hint))
+    }
+}
+
+/// The first of these variables that has a value.
+pub(super) fn key_in<'a>(env: &BTreeMap<String, String>, names: &[&'a str]) -> Option<&'a str> {
+    let has = |name: &&&str| env.get(**name).is_some_and(|value| !value.is_empty());
+    names.iter().find(has).copied()
+}
+
+/// A configured CLI agent.
+pub(super) struct CliContestant {
+    agent: &'static CliAgent,
+    pub(super) names: Names,
+    prompt: PromptSource,
+    pub(super) model: Option<String>,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    pub(super) values: Values,
+}
+
+impl Agent for CliContestant {
+    fn prompt(&self) -> Option<&PromptSource> {
+        Some(&self.prompt)
+    }
+
+    fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    fn wire_model(&self) -> Option<&str> {
+        // An alias such as `sonnet` or `4o` names neither maker nor version.
+        let is_alias =
+            |model: &str| !model.contains('/') && (model.len() <= 8 || !model.contains('-'));
+        self.model()
+            .filter(|model| self.agent.model != ModelName::LiteLlm || !is_alias(model))
+    }
+
+    fn parameters(&self) -> BTreeMap<String, Value> {
+        let parameters = self.agent.settings.iter().filter(|row| row.is_parameter);
+        parameters
+            .filter_map(|row| Some((row.key.to_owned(), self.values.get(row.key)?.clone())))
+            .collect()
+    }
+
+    fn env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+
+    fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
+        let Start {
+            env,
+            collect,
+            prompt,
+            setup,
+            ..
+        } = &self.agent.start;
+        let asked = context.prompt.as_bytes().to_vec();
+        let (input, files) = match prompt {
+            Prompt::Stdin => (Input::Bytes(asked), Vec::new()),
+            Prompt::File => {
+                let file = context.scratch.join("prompt.md");
+                (Input::Closed, vec![(file, asked)])
+            }
+            Prompt::Setup => (Input::Closed, Vec::new()),
+        };
+        let own = env.iter();
+        let own = own.map(|(name, value)| ((*name).to_owned(), filled(value, context)));
+        let mut launch = Launch {
+            argv: self.argv(context)?,
+            env: context.env.clone().into_iter().chain(own).collect(),
+            files,
+            collect: collect
+                .iter()
+                .map(|path| filled(path, context).into())
+                .collect(),
+            input,
+            terminal: Terminal::Pipes,
+            message_deadline: None,
+            session: (self.agent.session)(self.names),
+        };
+        launch.env.extend(self.env.clone());
+        setup(self, context, &mut launch)?;
+        self.check_env(&launch)?;
+        Ok(launch)
+    }
+}
+
+impl CliContestant {
+    fn argv(&self, context: &LaunchContext<'_>) -> Result<Vec<String>, LaunchError> {
+        let mut line = CommandLine::new(context, self.names)?;
+        let words = |words: &[&str]| -> Vec<String> {
+            words.iter().map(|word| filled(word, context)).collect()
+        };
+        for arg in self.agent.start.args {
+            match arg {
+                Arg::Always(flags) => line.push(&words(flags)),
+                Arg::IfListed(flags) => line.if_listed(&words(flags)),
+                Arg::Listed(flag, value) => line.listed(flag, value)?,
+            }
+        }
+        for row in self.agent.settings {
+            let (Some(flag), Some(value)) = (row.flag, self.values.get(row.key)) else {
+                continue;
+            };
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            match flag {
+                Flag::Value(flag) => line.listed(flag, &text)?,
+                Flag::AtFile(flag) => line.listed(flag, &format!("@{text}"))?,
+                Flag::WhenFalse(flag) if value == false => line.if_listed(&[flag]),
+                Flag::WhenFalse(_) => {}
+            }
+        }
+        line.argv.extend(self.args.iter().cloned());
+        line.push(&words(self.agent.start.last_args));
+        Ok(line.argv)
+    }
+
+    /// A variable that leads the CLI to the gateway cannot lead it elsewhere as well.
+    fn check_env(&self, launch: &Launch) -> Result<(), LaunchError> {
+        let lost = self.env.iter();
+        let mut lost = lost.filter(|(name, value)| launch.env.get(*name) != Some(value));
+        match lost.next() {
+            None => Ok(()),
+            Some((name, _)) => Err(self.names.bypass(name)),
+        }
+    }
+}
+
+/// The text with the trial's folders in it.
+fn filled(text: &str, context: &LaunchContext<'_>) -> String {
+    let folders = [("{home}/", context.home), ("{scratch}/", context.scratch)];
+    let in_folder = folders
+        .iter()
+        .find_map(|(name, folder)| Some(folder.join(text.strip_prefix(name)?).into_string()));
+    match in_folder {
+        Some(path) => path,
+        None if text == "{null}" => platform::null_device(context.workspace).to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// The usual description of a CLI, for struct update: codes that begin with `$code`, a package, and how to
+/// install it.
+macro_rules! cli {
+    ($code:literal, $program:literal, npm $package:literal) => {
+        cli!(
+            $code,
+            $program,
+            proctor_record::record::cli::Registry::Npm($package),
+            concat!("install it with: npm install -g ", $package)
+        )
+    };
+    ($code:literal, $program:literal, $package:expr, $install:expr) => {
+        proctor_record::record::cli::Cli {
+            program: $program,
+            package: $package,
+            version_args: &["--version"],
+            help_args: &["--help"],
+            auth_args: &[],
+            install_hint: $install,
+            login_hint: "",
+            credential_env: &[],
+            credential_files: &[],
+            shared_caches: &[],
+            // Several load themselves for seconds, and for longer on a busy machine.
+            probe_limit: std::time::Duration::from_mins(1),
+            not_found_code: concat!($code, "_CLI_NOT_FOUND"),
+            auth_code: concat!($code, "_AUTH_FAILED"),
+            timeout_code: concat!($code, "_TIMEOUT"),
+            truncated_code: concat!($code, "_OUTPUT_TRUNCATED"),
+        }
+    };
+}
+pub(super) use cli;

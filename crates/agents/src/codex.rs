@@ -1,0 +1,138 @@
+//! Codex, `OpenAI`'s CLI: `codex exec` with JSON lines on standard output.
+
+mod session;
+#[cfg(test)]
+mod tests;
+
+use proctor_record::record::cli::Cli;
+use serde_json::json;
+
+use self::session::CodexReader;
+use super::{
+    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
+    reader::CliSession,
+    setting::{Kind, Setting},
+};
+use crate::agent::{Authentication, Launch, LaunchContext, LaunchError};
+
+/// The variable that `codex exec` takes its key from. It does not look at `OPENAI_API_KEY`.
+const KEY: &str = "CODEX_API_KEY";
+const OPENAI_KEY: &str = "OPENAI_API_KEY";
+const OPENAI_URL: &str = "OPENAI_BASE_URL";
+
+pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
+    name: "codex",
+    title: "Codex",
+    code: "CODEX",
+    summary: "Codex, OpenAI's CLI",
+    provider: "openai",
+    cli: Cli {
+        help_args: &["exec", "--help"],
+        login_hint: "set the API key in CODEX_API_KEY or OPENAI_API_KEY, or log in with: codex login",
+        credential_env: &[KEY, OPENAI_KEY, OPENAI_URL],
+        credential_files: &[".codex/auth.json"],
+        probe_limit: std::time::Duration::from_secs(10),
+        ..cli!("CODEX", "codex", npm "@openai/codex")
+    },
+    login: Login {
+        keys: &[KEY, OPENAI_KEY],
+        otherwise: Authentication::Unknown,
+    },
+    settings: &[
+        Setting::new("model", Kind::Text, "The model, such as `gpt-5.5`.").flag("--model"),
+        Setting::new(
+            "reasoning_effort",
+            Kind::OneOf(&["none", "minimal", "low", "medium", "high", "xhigh"]),
+            "How much the model thinks. Each model accepts some of the values.",
+        )
+        .parameter(),
+        Setting::new(
+            "append_system_prompt",
+            Kind::TextUpTo(10_000),
+            "Instructions added to Codex's own.",
+        ),
+    ],
+    instead: &[
+        (
+            "mcp_config",
+            "use `args`, such as `[-c, 'mcp_servers.NAME={command=\"…\"}']`",
+        ),
+        (
+            "system_prompt",
+            "use `append_system_prompt`: Codex keeps its own instructions",
+        ),
+        (
+            "temperature",
+            "leave it out; `reasoning_effort` is what Codex has",
+        ),
+    ],
+    model: ModelName::Plain,
+    start: Start {
+        args: &[
+            // Without the last one the sandbox is read-only, and a run that changed nothing exits with 0.
+            Arg::Always(&[
+                "exec",
+                "--json",
+                "--dangerously-bypass-approvals-and-sandbox",
+            ]),
+            Arg::IfListed(&["--skip-git-repo-check"]),
+            Arg::IfListed(&["--ephemeral"]),
+        ],
+        // The prompt comes on standard input.
+        last_args: &["-"],
+        env: &[("CODEX_HOME", "{home}/.codex")],
+        collect: &[],
+        prompt: Prompt::Stdin,
+        setup,
+    },
+    session: CliSession::<CodexReader>::start,
+});
+
+/// The key, and `config.toml`: nothing is sent except to the models.
+fn setup(
+    agent: &CliContestant,
+    context: &LaunchContext<'_>,
+    launch: &mut Launch,
+) -> Result<(), LaunchError> {
+    let env = &mut launch.env;
+    if let Some(endpoint) = context.endpoint {
+        env.insert(KEY.to_owned(), endpoint.key.clone());
+    } else if let (None, Some(key)) = (env.get(KEY), env.get(OPENAI_KEY).cloned()) {
+        env.insert(KEY.to_owned(), key);
+    }
+    // The CLI itself does not look at `OPENAI_BASE_URL`.
+    let base_url = match context.endpoint {
+        Some(endpoint) => Some(format!("{}/v1", endpoint.base_url)),
+        None => env.get(OPENAI_URL).filter(|url| !url.is_empty()).cloned(),
+    };
+    let mut toml = vec!["check_for_update_on_startup = false".to_owned()];
+    if let Some(text) = agent.values.text("append_system_prompt") {
+        toml.push(format!("developer_instructions = {}", quoted(text)));
+    }
+    if let Some(effort) = agent.values.get("reasoning_effort") {
+        toml.push(format!("model_reasoning_effort = {effort}"));
+    }
+    if base_url.is_some() {
+        toml.push("model_provider = \"proctor\"".to_owned());
+    }
+    for table in ["analytics", "feedback"] {
+        toml.push(format!("[{table}]\nenabled = false"));
+    }
+    toml.push("[history]\npersistence = \"none\"".to_owned());
+    if let Some(base_url) = base_url {
+        // A provider of its own: the built-in one tries a WebSocket first.
+        toml.push(format!(
+            "[model_providers.proctor]\nname = \"proctor\"\nbase_url = {}\nenv_key = \"{KEY}\"\nwire_api = \"responses\"",
+            quoted(&base_url)
+        ));
+    }
+    let text = toml.join("\n") + "\n";
+    let file = context.home.join(".codex/config.toml");
+    launch.files.push((file, text.into_bytes()));
+    Ok(())
+}
+
+/// A TOML string. Its escapes are those of JSON, and one more.
+fn quoted(text: &str) -> String {
+    json!(text).to_string().replace('\u{7f}', "\\u007f")
+}

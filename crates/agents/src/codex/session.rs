@@ -1,0 +1,216 @@
+//! Reads the JSON lines of `codex exec --json`: a thread, its turns, and the items of a turn.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use proctor_record::{
+    outcome::Ending,
+    session::{SessionEvent, SessionHost},
+    usage::{Usage, UsageSource},
+};
+use serde_json::{Value, json};
+
+use super::super::{
+    fault::ApiFault,
+    reader::Reader,
+    tokens::{Tokens, number},
+    transcript::{Failed, Transcript, answer, call, text, think},
+    verdict::End,
+};
+
+/// A failed call is reported with it while it is tried again.
+const RETRY: &str = "Reconnecting...";
+/// Without a connection it waits for one without end, and says so now and then.
+const WAITING: &str = "waiting for network";
+/// It is ended when it has said so this often in a row.
+const MAX_WAITS: u32 = 6;
+
+/// Reads one `codex exec`.
+#[derive(Default)]
+pub(super) struct CodexReader {
+    transcript: Transcript,
+    tokens: Tokens,
+    /// Tool calls that were reported and have no result yet.
+    open: BTreeSet<String>,
+    /// Whether the model said or did anything at all.
+    has_acted: bool,
+    /// How often in a row it said that it waits for a connection.
+    waits: u32,
+}
+
+impl CodexReader {
+    /// One turn is all there is. Its figures are sums over its calls, cached input and reasoning
+    /// included.
+    fn turn_completed(&mut self, event: &Value, host: &mut dyn SessionHost) {
+        let figure = |name: &str| number(event, &format!("/usage/{name}"));
+        let tokens = Tokens {
+            input: figure("input_tokens"),
+            output: figure("output_tokens"),
+            cache_read: figure("cached_input_tokens"),
+            cache_write: figure("cache_write_input_tokens"),
+            cost: None,
+        };
+        self.tokens = tokens.without_cached_input();
+        self.transcript.end = if self.has_acted {
+            End::Done
+        } else {
+            End::Failed(ApiFault::said("the model's reply was empty"))
+        };
+        self.tokens.report(host);
+    }
+
+    fn error(&mut self, message: &str, host: &mut dyn SessionHost) {
+        if message.starts_with(RETRY) {
+            self.transcript.retry(message, host);
+            self.transcript.end = End::Retrying(fault(message));
+            self.waits += u32::from(message.contains(WAITING));
+            if self.waits == MAX_WAITS {
+                host.end_within(Duration::ZERO);
+            }
+        } else {
+            self.transcript.end = failure(message);
+        }
+    }
+
+    fn item(&mut self, item: &Value, stage: Stage, host: &mut dyn SessionHost) {
+        let kind = text(item, "/type").unwrap_or_default();
+        let said = text(item, "/text").unwrap_or_default();
+        if kind == "error" {
+            // A warning, whatever it is called.
+            let message = text(item, "/message").unwrap_or_default();
+            host.event(SessionEvent::Note(message));
+            return;
+        }
+        self.transcript.end = End::Open;
+        self.waits = 0;
+        match (kind, stage) {
+            ("agent_message", Stage::Over) => {
+                self.has_acted |= !said.trim().is_empty();
+                self.transcript.said(said, host);
+            }
+            ("reasoning", Stage::Over) => think(host, said, None),
+            ("agent_message" | "reasoning", Stage::Begun) => {}
+            _ => match tool(kind, item) {
+                Some(tool) => self.tool(item, &tool, stage, host),
+                None => self.transcript.counts.unknown_events += 1,
+            },
+        }
+    }
+
+    /// Some tools are told when they begin and when they are over, some only then.
+    fn tool(
+        &mut self,
+        item: &Value,
+        (name, arguments): &(String, Value),
+        stage: Stage,
+        host: &mut dyn SessionHost,
+    ) {
+        self.has_acted = true;
+        let id = text(item, "/id").unwrap_or_default();
+        if !self.open.contains(id) {
+            call(host, Some(id), name, arguments, None);
+            self.open.insert(id.to_owned());
+        }
+        if stage == Stage::Over {
+            self.open.remove(id);
+            answer(host, id, &output(item), failed(item));
+        }
+    }
+}
+
+impl Reader for CodexReader {
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
+    }
+
+    fn event(&mut self, event: &Value, host: &mut dyn SessionHost) {
+        match text(event, "/type").unwrap_or_default() {
+            "thread.started" => {
+                self.transcript.session_id = text(event, "/thread_id").map(str::to_owned);
+                self.transcript.started(host);
+            }
+            "turn.started" => self.transcript.end = End::Open,
+            "turn.completed" => self.turn_completed(event, host),
+            "turn.failed" => {
+                let message = text(event, "/error/message").unwrap_or_default();
+                self.transcript.end = failure(message);
+            }
+            "error" => self.error(text(event, "/message").unwrap_or_default(), host),
+            kind @ ("item.started" | "item.updated" | "item.completed") => {
+                if let Some(item) = event.get("item") {
+                    let is_over = kind == "item.completed";
+                    let stage = if is_over { Stage::Over } else { Stage::Begun };
+                    self.item(item, stage, host);
+                }
+            }
+            _ => self.transcript.counts.unknown_events += 1,
+        }
+    }
+
+    fn finish(&mut self, _ending: &Ending, _host: &mut dyn SessionHost) -> Option<Usage> {
+        // A turn reports its tokens at its end only: of one that is cut off nothing is known.
+        self.tokens.usage(UsageSource::ResultEvent)
+    }
+}
+
+/// How far an item is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Begun,
+    Over,
+}
+
+/// The tool that an item is about, and what it was given.
+fn tool(kind: &str, item: &Value) -> Option<(String, Value)> {
+    let arguments = match kind {
+        "command_execution" => json!({ "command": item["command"] }),
+        "file_change" => json!({ "changes": item["changes"] }),
+        "web_search" => json!({ "query": item["query"] }),
+        "todo_list" => json!({ "items": item["items"] }),
+        "mcp_tool_call" => {
+            let server = text(item, "/server").unwrap_or_default();
+            let tool = text(item, "/tool").unwrap_or_default();
+            return Some((format!("mcp__{server}__{tool}"), item["arguments"].clone()));
+        }
+        _ => return None,
+    };
+    Some((kind.to_owned(), arguments))
+}
+
+/// What came of a tool.
+fn output(item: &Value) -> String {
+    let told = text(item, "/aggregated_output").or(text(item, "/error/message"));
+    match told {
+        Some(told) => told.to_owned(),
+        None if item["result"].is_null() => String::new(),
+        None => item["result"].to_string(),
+    }
+}
+
+fn failed(item: &Value) -> Failed {
+    let has_failed = matches!(text(item, "/status"), Some("failed" | "declined"));
+    let code = item["exit_code"].as_i64().unwrap_or_default();
+    if has_failed || code != 0 {
+        Failed::Yes
+    } else {
+        Failed::No
+    }
+}
+
+fn failure(message: &str) -> End {
+    if message.contains("ran out of room in the model's context window") {
+        return End::gave_up("CONTEXT_FULL", "filled the model's context window");
+    }
+    End::Failed(fault(message))
+}
+
+/// The status stands in the message, if anywhere.
+fn fault(message: &str) -> ApiFault {
+    let status = ["unexpected status ", "last status: "]
+        .iter()
+        .find_map(|before| message.split_once(before))
+        .and_then(|(_, after)| after.get(..3)?.parse().ok());
+    ApiFault {
+        status,
+        message: message.to_owned(),
+    }
+}

@@ -1,0 +1,285 @@
+//! Recorded sessions of Codex 0.166.0, and what it is launched with.
+
+use insta::assert_snapshot;
+use proctor_record::outcome::{EndedBy, Ending, Outcome};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    agent::Input,
+    recorded::{Start, conclude, damaged, ended, exited, gateway, refusals, replay, shown_launch},
+};
+
+macro_rules! sample {
+    ($name:literal) => {
+        include_str!(concat!("../samples/codex-0.166.0-", $name, ".jsonl"))
+    };
+}
+
+const EDIT: &str = sample!("edit");
+
+#[test]
+fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
+    assert_snapshot!(replay(&CODEX, EDIT, exited(0)), @r#"
+    started ? 01a1e1f6-b99e-7280-8ebe-aea3104ebf79
+    Assistant thinks "**Planning**"
+    Assistant says "I will write the file."
+    calls command_execution [item_2] {"command":"/bin/bash -lc \"printf 'hello\\\\n' > hello.txt; echo done\""}
+    done [item_2] "done\n"
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    completed, last word Some("Wrote hello.txt for \"you\" 🎉.")
+    used 1300 in, 70 out, 1200 cache read, 0 cache written (ResultEvent)
+    0 retries, 0 unknown, 0 malformed
+    "#);
+}
+
+#[test]
+fn tools_of_other_kinds_are_calls_too() {
+    let both = format!("{}\n{}", sample!("patch"), sample!("web-search"));
+    assert_snapshot!(replay(&CODEX, &both, exited(0)), @r#"
+    started ? 01a1e1f7-346f-76f3-8ecc-0a400e8898ef
+    Assistant thinks "**Planning**"
+    Assistant says "I will write the file."
+    calls file_change [item_2] {"changes":[{"kind":"add","path":"/repo/hello.txt"}]}
+    done [item_2] nothing
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    started ? 01a1e1f7-44b6-7da2-bb6b-85c2de96b15d
+    Assistant thinks "**Planning**"
+    Assistant says "I will write the file."
+    calls web_search [ws1] {"query":"rust"}
+    done [ws1] nothing
+    calls command_execution [item_3] {"command":"/bin/bash -lc true"}
+    done [item_3] nothing
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    completed, last word Some("Wrote hello.txt for \"you\" 🎉.")
+    used 1300 in, 70 out, 1200 cache read, 0 cache written (ResultEvent)
+    0 retries, 0 unknown, 0 malformed
+    "#);
+    assert_snapshot!(replay(&CODEX, sample!("failed-command"), exited(0)), @r#"
+    started ? 01a1e1f7-4197-7393-a295-64657f747b8c
+    Assistant thinks "**Planning**"
+    Assistant says "I will write the file."
+    calls command_execution [item_2] {"command":"/bin/bash -lc 'echo one; exit 3'"}
+    failed [item_2] "one\n"
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    completed, last word Some("Wrote hello.txt for \"you\" 🎉.")
+    used 1300 in, 70 out, 1200 cache read, 0 cache written (ResultEvent)
+    0 retries, 0 unknown, 0 malformed
+    "#);
+}
+
+#[test]
+fn a_warning_is_no_failure() {
+    let (conclusion, told) = conclude(&CODEX, sample!("unknown-model"), "", exited(0));
+    assert_eq!(conclusion.outcome, Outcome::Completed);
+    assert!(
+        told.0.contains("note \"Model metadata for `foo` not found"),
+        "{}",
+        told.0
+    );
+}
+
+/// The outcome and the code of the first error.
+fn check(output: &str, ending: Ending, outcome: Outcome, code: &str) {
+    let (conclusion, _) = conclude(&CODEX, output, "", ending);
+    let first = conclusion
+        .errors
+        .first()
+        .and_then(|error| error.code.as_deref());
+    assert_eq!(
+        (conclusion.outcome, first.unwrap_or_default()),
+        (outcome, code),
+        "{output}"
+    );
+}
+
+#[test]
+fn every_failure_has_its_class() {
+    check(
+        sample!("401"),
+        exited(1),
+        Outcome::Auth,
+        "CODEX_AUTH_FAILED",
+    );
+    check(
+        sample!("429"),
+        exited(1),
+        Outcome::RateLimit,
+        "CODEX_RATE_LIMIT",
+    );
+    check(sample!("quota"), exited(1), Outcome::Quota, "CODEX_QUOTA");
+    // The CLI hides that it was a 500.
+    check(
+        sample!("500"),
+        exited(1),
+        Outcome::Overloaded,
+        "CODEX_OVERLOADED",
+    );
+    check(
+        sample!("503"),
+        exited(1),
+        Outcome::Overloaded,
+        "CODEX_OVERLOADED",
+    );
+    check(
+        sample!("overloaded"),
+        exited(1),
+        Outcome::Overloaded,
+        "CODEX_OVERLOADED",
+    );
+    check(sample!("cut"), exited(1), Outcome::Network, "CODEX_NETWORK");
+    check(
+        sample!("404"),
+        exited(1),
+        Outcome::AgentError,
+        "CODEX_API_ERROR",
+    );
+    check(
+        sample!("max-tokens"),
+        exited(1),
+        Outcome::AgentError,
+        "CODEX_API_ERROR",
+    );
+    check(
+        sample!("context-full"),
+        exited(1),
+        Outcome::GaveUp,
+        "CODEX_CONTEXT_FULL",
+    );
+}
+
+#[test]
+fn exit_0_is_no_success_without_work_or_without_an_end() {
+    check(
+        sample!("empty"),
+        exited(0),
+        Outcome::AgentError,
+        "CODEX_API_ERROR",
+    );
+    check(
+        sample!("stalled"),
+        exited(0),
+        Outcome::AgentError,
+        "CODEX_NO_RESULT",
+    );
+    check(
+        sample!("stalled"),
+        ended(EndedBy::IdleLimit),
+        Outcome::Timeout,
+        "CODEX_TIMEOUT",
+    );
+    check("", exited(2), Outcome::AgentError, "CODEX_EXIT");
+    check(EDIT, exited(1), Outcome::AgentError, "CODEX_EXIT");
+}
+
+#[test]
+fn retries_without_end_are_ended() {
+    let refused = sample!("refused");
+    check(
+        refused,
+        ended(EndedBy::WallLimit),
+        Outcome::Network,
+        "CODEX_NETWORK",
+    );
+    let (_, told) = conclude(&CODEX, refused, "", exited(0));
+    assert!(!told.0.contains("asks to be ended"), "{}", told.0);
+    let waits = refused.lines().last().unwrap();
+    let waits = format!("{refused}{}", format!("{waits}\n").repeat(3));
+    let (conclusion, told) = conclude(&CODEX, &waits, "", ended(EndedBy::Session));
+    assert!(
+        told.0.ends_with("asks to be ended within 0ns\n"),
+        "{}",
+        told.0
+    );
+    assert_eq!(conclusion.outcome, Outcome::Network);
+    assert_eq!(conclusion.counts.retries, 6);
+}
+
+#[test]
+fn it_is_launched_without_approvals_and_with_the_prompt_on_standard_input() {
+    let config = json!({"prompt": "x", "model": "gpt-5.5", "reasoning_effort": "high",
+        "append_system_prompt": "Say \"moo\".\u{7f}", "args": ["-c", "a=1"]});
+    let prompt = "ä".repeat(1_000_000);
+    let start = Start {
+        prompt: &prompt,
+        help: "--skip-git-repo-check --model",
+        env: &[("OPENAI_API_KEY", "real")],
+        ..Start::default()
+    };
+    let launch = start.launch(&CODEX, &config).unwrap();
+    assert_eq!(launch.input, Input::Bytes(prompt.clone().into_bytes()));
+    assert_snapshot!(shown_launch(&launch), @r#"
+    /bin/agent exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --model gpt-5.5 -c a=1 -
+    CODEX_API_KEY=real
+    CODEX_HOME=/home/.codex
+    OPENAI_API_KEY=real
+    --- /home/.codex/config.toml
+    check_for_update_on_startup = false
+    developer_instructions = "Say \"moo\".\u007f"
+    model_reasoning_effort = "high"
+    [analytics]
+    enabled = false
+    [feedback]
+    enabled = false
+    [history]
+    persistence = "none"
+    "#);
+}
+
+#[test]
+fn the_gateway_is_a_provider_in_its_config() {
+    let start = Start {
+        env: &[
+            ("OPENAI_API_KEY", "real"),
+            ("OPENAI_BASE_URL", "http://elsewhere/v1"),
+        ],
+        endpoint: Some(gateway()),
+        ..Start::default()
+    };
+    let launch = start.launch(&CODEX, &json!({"prompt": "x"})).unwrap();
+    assert_eq!(launch.env[KEY], "virtual");
+    let config = String::from_utf8_lossy(&launch.files[0].1);
+    assert!(
+        config.contains("base_url = \"http://127.0.0.1:4000/v1\""),
+        "{config}"
+    );
+    let own = Start {
+        endpoint: None,
+        ..start
+    };
+    let launch = own.launch(&CODEX, &json!({"prompt": "x"})).unwrap();
+    assert_eq!(launch.env[KEY], "real");
+    let config = String::from_utf8_lossy(&launch.files[0].1);
+    assert!(
+        config.contains("base_url = \"http://elsewhere/v1\""),
+        "{config}"
+    );
+}
+
+#[test]
+fn options_of_other_agents_are_refused_by_name() {
+    let config = json!({"prompt": "x", "max_turns": 3, "system_prompt": "y", "temperature": 1});
+    assert_snapshot!(refusals(&CODEX, &config), @"
+    Codex has no option for `max_turns` | use the test case's `timeout` and `idle_timeout`
+    Codex has no option for `system_prompt` | use `append_system_prompt`: Codex keeps its own instructions
+    Codex has no option for `temperature` | leave it out; `reasoning_effort` is what Codex has
+    ");
+    assert_snapshot!(refusals(&CODEX, &json!({"prompt": "x", "model": "a b"})), @"
+    `a b` is not a valid model name | none
+    ");
+}
+
+proptest! {
+    #[test]
+    fn damaged_lines_never_panic(output in damaged(concat!(
+        sample!("edit"), sample!("patch"), sample!("401"), sample!("unknown-model")
+    ))) {
+        let (conclusion, _) = conclude(&CODEX, &output, "", exited(0));
+        prop_assert!(conclusion.counts.malformed_lines <= output.lines().count() as u64);
+    }
+}

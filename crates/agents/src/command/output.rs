@@ -1,0 +1,127 @@
+//! What a program prints: text, one JSON object a line, or the output of a known agent.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_record::{
+    outcome::Ending,
+    session::{Conclusion, Session, SessionHost, Source},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::usage::{UsageReader, at};
+use crate::{
+    agent::Adapter, claude_code::ClaudeCode, copilot::COPILOT, opencode::OPENCODE,
+    plain::PlainSession,
+};
+
+/// What a program prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Output {
+    /// Text; the exit code tells how it went.
+    #[default]
+    Text,
+    /// One JSON object a line; the exit code tells how it went.
+    Ndjson,
+    /// What Claude Code prints as `stream-json`.
+    Claude,
+    /// What `copilot --output-format json` prints.
+    CopilotCli,
+    /// What `opencode run --format json` prints.
+    Opencode,
+}
+
+impl Output {
+    /// The session of the agent that prints like this.
+    fn session(self) -> Option<Box<dyn Session>> {
+        let adapter: &dyn Adapter = match self {
+            Output::Text | Output::Ndjson => return None,
+            Output::Claude => &ClaudeCode,
+            Output::CopilotCli => &COPILOT,
+            Output::Opencode => &OPENCODE,
+        };
+        adapter.recorded_session()
+    }
+}
+
+/// Another session, with what only the configuration knows.
+pub(super) struct CommandSession {
+    inner: Box<dyn Session>,
+    output: Output,
+    message: Option<String>,
+    usage: Option<UsageReader>,
+    usage_file: Option<Utf8PathBuf>,
+    malformed_lines: u64,
+}
+
+impl CommandSession {
+    pub(super) fn new(
+        output: Output,
+        message: Option<String>,
+        usage: Option<UsageReader>,
+        usage_file: Option<Utf8PathBuf>,
+    ) -> CommandSession {
+        let plain = || Box::new(PlainSession::default()) as Box<dyn Session>;
+        CommandSession {
+            inner: output.session().unwrap_or_else(plain),
+            output,
+            message,
+            usage,
+            usage_file,
+            malformed_lines: 0,
+        }
+    }
+
+    /// A line of JSON: what the model says in it goes on, and what it used is noted.
+    fn json(&mut self, line: &[u8], host: &mut dyn SessionHost) {
+        let Ok(value) = serde_json::from_slice::<Value>(line) else {
+            self.malformed_lines += u64::from(!line.trim_ascii().is_empty());
+            return;
+        };
+        if let Some(usage) = self.usage.as_mut().filter(|_| self.usage_file.is_none()) {
+            usage.read(&value);
+        }
+        match &self.message {
+            None => self.inner.on_line(Source::Stdout, line, host),
+            Some(path) => {
+                if let Some(said) = at(&value, path).and_then(Value::as_str) {
+                    self.inner.on_line(Source::Stdout, said.as_bytes(), host);
+                }
+            }
+        }
+    }
+}
+
+impl Session for CommandSession {
+    fn on_open(&mut self, host: &mut dyn SessionHost) {
+        self.inner.on_open(host);
+    }
+
+    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
+        if self.output == Output::Ndjson && source == Source::Stdout {
+            self.json(line, host);
+        } else {
+            self.inner.on_line(source, line, host);
+        }
+    }
+
+    fn on_oversized_line(&mut self, source: Source, bytes: u64) {
+        self.inner.on_oversized_line(source, bytes);
+    }
+
+    fn on_file(&mut self, _path: &Utf8Path, bytes: &[u8], _host: &mut dyn SessionHost) {
+        if let Some(usage) = &mut self.usage {
+            usage.read_file(bytes);
+        }
+    }
+
+    fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
+        let mut conclusion = self.inner.finish(ending, host);
+        conclusion.counts.malformed_lines += self.malformed_lines;
+        if let Some(usage) = self.usage {
+            conclusion.usage = usage.conclude();
+        }
+        conclusion
+    }
+}

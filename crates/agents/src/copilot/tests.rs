@@ -1,0 +1,229 @@
+//! Copilot CLI: sessions recorded from 1.0.102, what is launched, what is refused.
+
+use insta::assert_snapshot;
+use proctor_record::outcome::EndedBy;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    agent::{Adapter as _, Input},
+    replay::{self, Recorded, configure, ended, endpoint, exited, show},
+};
+
+macro_rules! recorded {
+    ($name:literal) => {
+        include_str!(concat!("../../tests/data/sessions/copilot-1.0.102-", $name))
+    };
+}
+
+const EDIT: &str = recorded!("edit.jsonl");
+const HELP: &str = "--allow-all-tools --allow-all-paths --no-color --usage-output-file --model --agent --additional-mcp-config --reasoning-effort";
+
+fn read(stdout: &str, usage: &str, ending: Ending) -> String {
+    let recorded = Recorded {
+        stdout,
+        files: &[("/scratch/copilot-usage.json", usage)],
+        ending,
+        ..Recorded::default()
+    };
+    show(COPILOT.recorded_session().unwrap(), &recorded)
+}
+
+#[test]
+fn an_edit_is_read_and_its_usage_comes_from_the_file() {
+    assert_snapshot!(read(EDIT, recorded!("usage.json"), exited(0)), @r#"
+    started Some("gpt-fake") None false
+    Assistant Text: I will write the file.
+    call bash {"command":"printf 'hello\\n' > hello.txt","description":"Write the fi…
+    result error=false <shellId: 0 completed with exit code 0>
+    Assistant Text: Wrote hello.txt.
+    = completed
+    $ in Some(1300) out Some(70) read Some(1200) write Some(0) nanos None Sidecar lower_bound=false
+    $ gpt-fake: in Some(1300)
+    # model Some("gpt-fake") turns Some(2) retries 0 unknown 0 malformed 0 denied 0
+    "#);
+    let (conclusion, _) = replay::play(
+        COPILOT.recorded_session().unwrap(),
+        &Recorded {
+            stdout: EDIT,
+            files: &[("u", recorded!("usage-anthropic.json"))],
+            ending: exited(0),
+            ..Recorded::default()
+        },
+    );
+    // By the API's account: 1,300 new, 100 written to the cache, 1,200 read from it. The file
+    // says 2,600.
+    let total = conclusion.usage.unwrap().total;
+    assert_eq!(total.input_tokens, Some(1300));
+    assert_eq!(total.cache_creation_tokens, Some(100));
+    assert_eq!(total.cache_read_tokens, Some(1200));
+}
+
+/// Told to stop in the middle of a call it says goodbye with exit code 0.
+#[test]
+fn a_run_that_was_ended_at_its_limit_is_not_done() {
+    let stdout = r#"
+{"type":"assistant.turn_start","data":{"turnId":"0"}}
+{"type":"model.call_start","data":{"turnId":"0","model":"gpt-fake"}}
+{"type":"agent.interrupted","data":{"activity":"model_call","turn":0}}
+{"type":"abort","data":{"reason":"user_initiated"}}
+{"type":"assistant.turn_end","data":{"turnId":"0"}}
+{"type":"result","sessionId":"s","exitCode":0,"usage":{"sessionDurationMs":37880}}
+"#;
+    assert_snapshot!(read(stdout, "", ended(EndedBy::WallLimit)), @r#"
+    started Some("gpt-fake") None false
+    = timeout
+    ! COPILOT_TIMEOUT: timeout: Copilot was ended before it was done
+    # model Some("gpt-fake") turns Some(1) retries 0 unknown 0 malformed 0 denied 0
+    "#);
+}
+
+#[test]
+fn refused_credentials_a_rate_limit_and_a_spent_quota_are_told_apart() {
+    assert_snapshot!(read(recorded!("401.jsonl"), "", exited(1)), @r#"
+    started Some("gpt-fake") None false
+    note the API call is tried again: transient_auth_error
+    note the API call is tried again: transient_auth_error
+    = auth
+    ! COPILOT_AUTH_FAILED: Copilot is not authenticated: status 401: Authentication failed with p…
+    # model Some("gpt-fake") turns Some(1) retries 2 unknown 0 malformed 0 denied 0
+    "#);
+    assert_snapshot!(read(recorded!("429.jsonl"), "", exited(1)), @r#"
+    started Some("gpt-fake") None false
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    = rate_limit
+    ! COPILOT_RATE_LIMIT: the API's rate limit was hit: status 429: Failed to get response from …
+    # model Some("gpt-fake") turns Some(1) retries 5 unknown 0 malformed 0 denied 0
+    "#);
+    assert_snapshot!(read(recorded!("quota.jsonl"), "", exited(1)), @r#"
+    started Some("gpt-fake") None false
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    note the API call is tried again: rate_limit
+    = quota
+    ! COPILOT_QUOTA: the account's credit or quota is used up: status 429: Failed to get re…
+    # model Some("gpt-fake") turns Some(1) retries 5 unknown 0 malformed 0 denied 0
+    "#);
+}
+
+#[test]
+fn a_stream_that_breaks_off_is_the_network_and_an_empty_reply_is_not() {
+    assert_snapshot!(read(recorded!("cut.jsonl"), "", exited(1)), @r#"
+    started Some("gpt-fake") None false
+    note the API call is tried again: streaming_error
+    note the API call is tried again: streaming_error
+    note the API call is tried again: streaming_error
+    note the API call is tried again: streaming_error
+    note the API call is tried again: streaming_error
+    = network
+    ! COPILOT_NETWORK: the API could not be reached or failed: the connection failed: Failed …
+    # model Some("gpt-fake") turns Some(1) retries 5 unknown 0 malformed 0 denied 0
+    "#);
+    assert_snapshot!(read(recorded!("empty.jsonl"), "", exited(1)), @r#"
+    started Some("gpt-fake") None false
+    = agent_error
+    ! COPILOT_API_ERROR: Copilot stopped because of an error: No response was returned. Send yo…
+    # model Some("gpt-fake") turns Some(1) retries 0 unknown 0 malformed 0 denied 0
+    "#);
+}
+
+#[test]
+fn an_api_that_hangs_is_a_timeout() {
+    assert_snapshot!(read(recorded!("hang.jsonl"), "", replay::ended(EndedBy::IdleLimit)), @r#"
+    started Some("gpt-fake") None false
+    = timeout
+    ! COPILOT_TIMEOUT: timeout: Copilot was ended before it was done
+    # model Some("gpt-fake") turns Some(1) retries 0 unknown 0 malformed 0 denied 0
+    "#);
+}
+
+#[test]
+fn being_cut_off_while_it_tries_again_is_what_it_tries_again_for() {
+    let lines: Vec<_> = recorded!("429.jsonl").lines().collect();
+    let until_retry = lines.iter().position(|line| line.contains("turn_retry"));
+    let cut = lines[..=until_retry.unwrap()].join("\n");
+    let shown = read(&cut, "", replay::ended(EndedBy::IdleLimit));
+    assert!(shown.contains("= rate_limit"), "{shown}");
+}
+
+#[test]
+fn a_denied_tool_is_counted() {
+    let line = r#"{"type":"tool.execution_complete","data":{"toolCallId":"a","success":false,"error":{"message":"The user rejected this tool call.","code":"denied"}}}"#;
+    let shown = read(line, "", exited(0));
+    assert!(shown.contains("denied 1"), "{shown}");
+    assert!(shown.contains("result error=true The user"), "{shown}");
+}
+
+#[test]
+fn the_prompt_comes_on_standard_input_and_all_is_allowed() {
+    let launch = replay::launch(
+        &COPILOT,
+        "model: gpt-x\nagent_name: reviewer\nreasoning_effort: high\nargs: [--plain-diff]",
+        HELP,
+        None,
+    )
+    .unwrap();
+    assert_snapshot!(launch.argv.join(" "), @"/bin/cli --output-format json --allow-all-tools --allow-all-paths --no-color --usage-output-file /scratch/copilot-usage.json --model gpt-x --agent reviewer --reasoning-effort high --plain-diff");
+    assert_eq!(launch.input, Input::Bytes(b"Say \"hi\"\n$HOME".to_vec()));
+    assert_eq!(launch.collect, ["/scratch/copilot-usage.json"]);
+    assert_eq!(launch.env["COPILOT_HOME"], "/home/.copilot");
+}
+
+#[test]
+fn an_endpoint_is_a_provider_of_its_own() {
+    let endpoint = endpoint();
+    let env = |model: &str| {
+        let yaml = format!("model: {model}");
+        let launch = replay::launch(&COPILOT, &yaml, HELP, Some(&endpoint)).unwrap();
+        let env = launch.env.iter();
+        let of_provider = env.filter(|(name, _)| name.starts_with("COPILOT_PROVIDER"));
+        let shown: Vec<_> = of_provider
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        shown.join("\n")
+    };
+    assert_snapshot!(env("claude-x"), @r"
+    COPILOT_PROVIDER_API_KEY=virtual
+    COPILOT_PROVIDER_BASE_URL=http://127.0.0.1:4000
+    COPILOT_PROVIDER_TYPE=anthropic
+    ");
+    assert_snapshot!(env("gpt-5.1"), @r"
+    COPILOT_PROVIDER_API_KEY=virtual
+    COPILOT_PROVIDER_BASE_URL=http://127.0.0.1:4000/v1
+    COPILOT_PROVIDER_TYPE=openai
+    COPILOT_PROVIDER_WIRE_API=responses
+    ");
+    let none = replay::launch(&COPILOT, "{}", HELP, Some(&endpoint));
+    let message = none.err().unwrap().to_string();
+    assert_eq!(message, "Copilot behind the gateway needs a `model`");
+}
+
+#[test]
+fn options_of_other_agents_are_refused_by_name() {
+    let refused = configure(&COPILOT, "allowed_tools: [Read]\ntemperature: 0.5").err();
+    assert_snapshot!(refused.unwrap().join("\n"), @r"
+    Copilot has no option for `allowed_tools` (use `args: [--deny-tool=TOOL]` for what it may not use)
+    Copilot has no option for `temperature` (leave it out)
+    ");
+    let refused = configure(&COPILOT, "mcp_config: ../mcp.json").err();
+    assert_snapshot!(refused.unwrap().join("\n"), @"mcp_config `../mcp.json` cannot be used: it must not contain `..` (name a file in the folder of the test case)");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn damaged_lines_are_survived(
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20),
+    ) {
+        let whole = format!("{EDIT}{}", recorded!("usage.json"));
+        let bytes = replay::damaged(&whole, &damage);
+        replay::survive(COPILOT.recorded_session().unwrap(), &bytes);
+    }
+}

@@ -1,0 +1,129 @@
+//! Gemini CLI, Google's: one JSON event a line on standard output. Qwen Code began as a copy of it and
+//! shares what is still the same.
+
+mod session;
+#[cfg(test)]
+mod tests;
+
+use proctor_record::record::cli::Cli;
+use serde_json::{Value, json};
+
+use self::session::GeminiReader;
+pub(super) use self::session::fault;
+use super::{
+    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli, key_in},
+    reader::CliSession,
+    setting::{Kind, Setting},
+};
+use crate::agent::{Authentication, Launch, LaunchContext, LaunchError};
+
+const KEY: &str = "GEMINI_API_KEY";
+const URL: &str = "GOOGLE_GEMINI_BASE_URL";
+
+pub(super) static GEMINI: CliAdapter = CliAdapter(&CliAgent {
+    name: "gemini-cli",
+    title: "Gemini CLI",
+    code: "GEMINI",
+    summary: "Gemini CLI, Google's",
+    provider: "google",
+    cli: Cli {
+        login_hint: "set the API key in GEMINI_API_KEY, or run `gemini` and log in",
+        credential_env: &[KEY, URL],
+        credential_files: &[".gemini/oauth_creds.json", ".gemini/google_accounts.json"],
+        ..cli!("GEMINI", "gemini", npm "@google/gemini-cli")
+    },
+    login: Login {
+        keys: &[KEY],
+        otherwise: Authentication::Unknown,
+    },
+    settings: &[
+        Setting::new(
+            "model",
+            Kind::Text,
+            "The model, such as `gemini-2.5-pro`. Without one the CLI chooses for each call.",
+        )
+        .flag("--model"),
+        APPEND_SYSTEM_PROMPT,
+        SYSTEM_PROMPT,
+        MAX_TURNS,
+    ],
+    instead: &[(
+        "mcp_config",
+        "put `mcpServers` into `.gemini/settings.json` of the repo",
+    )],
+    model: ModelName::Plain,
+    start: Start {
+        args: &[
+            // Without it the tools that write are not even offered.
+            Arg::Always(&["--yolo"]),
+            Arg::IfListed(&["--skip-trust"]),
+            Arg::Listed("--output-format", "stream-json"),
+        ],
+        last_args: &[],
+        // The same as --skip-trust, for versions without it.
+        env: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
+        collect: &[],
+        prompt: Prompt::Stdin,
+        setup,
+    },
+    session: CliSession::<GeminiReader>::start,
+});
+
+pub(super) const APPEND_SYSTEM_PROMPT: Setting = Setting::new(
+    "append_system_prompt",
+    Kind::TextUpTo(10_000),
+    "Text added to the system prompt.",
+);
+pub(super) const SYSTEM_PROMPT: Setting = Setting::new(
+    "system_prompt",
+    Kind::TextUpTo(50_000),
+    "Text in place of the system prompt.",
+);
+pub(super) const MAX_TURNS: Setting = Setting::new("max_turns", Kind::Count, "The most turns.");
+
+/// The gateway, and the files that stand for settings.
+fn setup(
+    agent: &CliContestant,
+    context: &LaunchContext<'_>,
+    launch: &mut Launch,
+) -> Result<(), LaunchError> {
+    let folder = context.home.join(".gemini");
+    let env = &mut launch.env;
+    if let Some(endpoint) = context.endpoint {
+        env.insert(KEY.to_owned(), endpoint.key.clone());
+        env.insert(URL.to_owned(), endpoint.base_url.clone());
+    }
+    let mut settings = quiet_settings();
+    // It refuses to choose by itself.
+    let auth = match key_in(env, &[KEY]) {
+        Some(_) => "gemini-api-key",
+        None => "oauth-personal",
+    };
+    settings["security"] = json!({ "auth": { "selectedType": auth } });
+    if let Some(turns) = agent.values.get("max_turns") {
+        settings["model"] = json!({ "maxSessionTurns": turns });
+    }
+    let settings = settings.to_string().into_bytes();
+    launch.files.push((folder.join("settings.json"), settings));
+    if let Some(text) = agent.values.text("append_system_prompt") {
+        // The CLI adds the text of this file to its own instructions.
+        let file = folder.join("GEMINI.md");
+        launch.files.push((file, text.as_bytes().to_vec()));
+    }
+    if let Some(text) = agent.values.text("system_prompt") {
+        let file = context.scratch.join("system.md");
+        env.entry("GEMINI_SYSTEM_MD".to_owned())
+            .or_insert_with(|| file.to_string());
+        launch.files.push((file, text.as_bytes().to_vec()));
+    }
+    Ok(())
+}
+
+/// Settings with which nothing is sent except to the models, and nothing is updated.
+pub(super) fn quiet_settings() -> Value {
+    json!({
+        "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false },
+        "privacy": { "usageStatisticsEnabled": false },
+        "telemetry": { "enabled": false },
+    })
+}

@@ -1,0 +1,235 @@
+//! Recorded sessions of Gemini CLI 0.61.0, and what it is launched with.
+
+use insta::assert_snapshot;
+use proctor_record::outcome::{EndedBy, Ending, Outcome};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    agent::Input,
+    recorded::{Start, conclude, damaged, ended, exited, gateway, refusals, replay, shown_launch},
+};
+
+macro_rules! sample {
+    ($name:literal) => {
+        include_str!(concat!("../samples/gemini-0.61.0-", $name, ".jsonl"))
+    };
+}
+
+const EDIT: &str = sample!("edit");
+/// What stands on standard error while it tries again, and nowhere else.
+const RETRIES: &str = "YOLO mode is enabled. All tool calls will be automatically approved.
+Attempt 1 failed with status 429. Retrying with backoff... _ApiError: {\"error\":{\"code\":429,\"message\":\"Rate limit reached for requests\",\"status\":\"RESOURCE_EXHAUSTED\"}}
+    at throwErrorIfNotOK (chunk.js:267833:24)
+  status: 429
+}
+";
+const UNREACHABLE: &str = "Attempt 4 failed. Retrying with backoff... Error: exception TypeError: fetch failed sending request";
+
+#[test]
+fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
+    assert_snapshot!(replay(&GEMINI, EDIT, exited(0)), @r#"
+    started gemini-2.5-pro b2a237cb-1899-4b89-9862-40b10628af06
+    User says "Create hello.txt"
+    Assistant says "I will write the file."
+    calls write_file [write_file__write_file_1794792439996_0] {"content":"hello\n","file_path":"/repo/hello.txt"}
+    done [write_file__write_file_1794792439996_0] nothing
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    completed, last word Some("Wrote hello.txt for \"you\" 🎉.")
+    used 1300 in, 70 out, 1200 cache read, ? cache written (ResultEvent)
+      gemini-2.5-pro: 1300 in, 70 out, 1200 cache read, ? cache written
+    0 retries, 0 unknown, 0 malformed
+    "#);
+}
+
+#[test]
+fn a_failed_tool_says_why() {
+    assert_snapshot!(replay(&GEMINI, sample!("failed-tool"), exited(0)), @r#"
+    started gemini-2.5-pro 9e219a2f-e862-4bac-aa03-48cf58ec3f5f
+    User says "Create hello.txt"
+    Assistant says "I will write the file."
+    calls read_file [read_file__read_file_1794792446394_0] {"file_path":"missing.txt"}
+    failed [read_file__read_file_1794792446394_0] "File not found: /repo/missing.txt"
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    completed, last word Some("Wrote hello.txt for \"you\" 🎉.")
+    used 1300 in, 70 out, 1200 cache read, ? cache written (ResultEvent)
+      gemini-2.5-pro: 1300 in, 70 out, 1200 cache read, ? cache written
+    0 retries, 0 unknown, 0 malformed
+    "#);
+}
+
+/// The outcome and the code of the first error.
+fn check(output: &str, stderr: &str, ending: Ending, expect: (Outcome, &str)) {
+    let (conclusion, _) = conclude(&GEMINI, output, stderr, ending);
+    let first = conclusion.errors.first();
+    let code = first.and_then(|error| error.code.as_deref());
+    let seen = (conclusion.outcome, code.unwrap_or_default());
+    assert_eq!(seen, expect, "{output} {:?}", conclusion.errors);
+}
+
+#[test]
+fn every_failure_has_its_class() {
+    let auth = (Outcome::Auth, "GEMINI_AUTH_FAILED");
+    check(sample!("401"), "", exited(145), auth);
+    check("", "Please set an Auth method", exited(41), auth);
+    let quota = (Outcome::Quota, "GEMINI_QUOTA");
+    check(sample!("quota"), "", exited(173), quota);
+    let network = (Outcome::Network, "GEMINI_NETWORK");
+    check(sample!("500"), RETRIES, exited(244), network);
+    check(sample!("no-json"), "", exited(1), network);
+    let cut = r#"{"type":"result","status":"error","error":{"type":"Error","message":"[API Error: terminated]"}}"#;
+    check(cut, "", exited(1), network);
+    let overloaded = (Outcome::Overloaded, "GEMINI_OVERLOADED");
+    check(sample!("503"), "", exited(247), overloaded);
+    let refused = (Outcome::AgentError, "GEMINI_API_ERROR");
+    check(sample!("404"), "", exited(1), refused);
+    check(sample!("empty"), "", exited(0), refused);
+    check(
+        "",
+        "Unknown argument: nonsense",
+        exited(1),
+        (Outcome::AgentError, "GEMINI_EXIT"),
+    );
+}
+
+#[test]
+fn the_exit_code_tells_the_status_that_the_message_leaves_out() {
+    check(
+        sample!("429"),
+        RETRIES,
+        exited(173),
+        (Outcome::RateLimit, "GEMINI_RATE_LIMIT"),
+    );
+}
+
+#[test]
+fn limits_of_its_own_are_giving_up_whatever_the_status_says() {
+    check(
+        sample!("loop"),
+        "",
+        exited(0),
+        (Outcome::GaveUp, "GEMINI_LOOP"),
+    );
+    check(
+        sample!("max-turns"),
+        "",
+        exited(53),
+        (Outcome::GaveUp, "GEMINI_MAX_TURNS"),
+    );
+}
+
+/// Nothing in its output tells: only who carries the stream can know.
+#[test]
+fn an_answer_that_was_cut_off_is_taken_for_a_whole_one() {
+    check(sample!("cut"), "", exited(0), (Outcome::Completed, ""));
+    let (conclusion, _) = conclude(&GEMINI, sample!("cut"), "", exited(0));
+    assert_eq!(conclusion.final_text.as_deref(), Some("half a w"));
+}
+
+#[test]
+fn exit_0_without_a_result_is_no_success() {
+    let hang = sample!("hang");
+    check(
+        hang,
+        "",
+        exited(0),
+        (Outcome::AgentError, "GEMINI_NO_RESULT"),
+    );
+    check(
+        hang,
+        "",
+        ended(EndedBy::IdleLimit),
+        (Outcome::Timeout, "GEMINI_TIMEOUT"),
+    );
+    check(EDIT, "", exited(1), (Outcome::AgentError, "GEMINI_EXIT"));
+}
+
+#[test]
+fn what_it_was_trying_again_when_it_was_ended_is_the_cause() {
+    let cut = ended(EndedBy::WallLimit);
+    check("", RETRIES, cut, (Outcome::RateLimit, "GEMINI_RATE_LIMIT"));
+    check("", UNREACHABLE, cut, (Outcome::Network, "GEMINI_NETWORK"));
+    let (conclusion, told) = conclude(&GEMINI, "", RETRIES, cut);
+    assert_eq!(conclusion.counts.retries, 1);
+    let note = "note \"Attempt 1 failed with status 429. Retrying with backoff...\"";
+    assert!(told.0.contains(note), "{}", told.0);
+}
+
+#[test]
+fn it_is_launched_with_every_tool_and_the_prompt_on_standard_input() {
+    let config = json!({"prompt": "x", "model": "gemini-2.5-pro", "max_turns": 7,
+        "append_system_prompt": "Say moo.", "system_prompt": "You are a cow.\n", "args": ["-d"]});
+    let prompt = "ä".repeat(1_000_000);
+    let start = Start {
+        prompt: &prompt,
+        help: "--skip-trust --model --output-format",
+        env: &[("GEMINI_API_KEY", "real")],
+        ..Start::default()
+    };
+    let launch = start.launch(&GEMINI, &config).unwrap();
+    assert_eq!(launch.input, Input::Bytes(prompt.clone().into_bytes()));
+    assert_snapshot!(shown_launch(&launch), @r#"
+    /bin/agent --yolo --skip-trust --output-format stream-json --model gemini-2.5-pro -d
+    GEMINI_API_KEY=real
+    GEMINI_CLI_TRUST_WORKSPACE=true
+    GEMINI_SYSTEM_MD=/scratch/system.md
+    --- /home/.gemini/settings.json
+    {"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false},"model":{"maxSessionTurns":7},"privacy":{"usageStatisticsEnabled":false},"security":{"auth":{"selectedType":"gemini-api-key"}},"telemetry":{"enabled":false}}--- /home/.gemini/GEMINI.md
+    Say moo.--- /scratch/system.md
+    You are a cow.
+    "#);
+}
+
+#[test]
+fn the_gateway_comes_by_environment_and_a_login_without_a_key() {
+    let config = json!({"prompt": "x"});
+    let start = Start {
+        endpoint: Some(gateway()),
+        ..Start::default()
+    };
+    assert_snapshot!(shown_launch(&start.launch(&GEMINI, &config).unwrap()), @r#"
+    /bin/agent --yolo --skip-trust --output-format stream-json
+    GEMINI_API_KEY=virtual
+    GEMINI_CLI_TRUST_WORKSPACE=true
+    GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4000
+    --- /home/.gemini/settings.json
+    {"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false},"privacy":{"usageStatisticsEnabled":false},"security":{"auth":{"selectedType":"gemini-api-key"}},"telemetry":{"enabled":false}}
+    "#);
+    let launch = Start::default().launch(&GEMINI, &config).unwrap();
+    let settings = String::from_utf8_lossy(&launch.files[0].1);
+    assert!(
+        settings.contains(r#""selectedType":"oauth-personal""#),
+        "{settings}"
+    );
+}
+
+#[test]
+fn what_it_cannot_honour_is_refused_by_name() {
+    let config = json!({"prompt": "x", "mcp_config": "a.json", "allowed_tools": ["Read"]});
+    assert_snapshot!(refusals(&GEMINI, &config), @"
+    Gemini CLI has no option for `allowed_tools` | leave it out: every tool is allowed in the trial's own workspace
+    Gemini CLI has no option for `mcp_config` | put `mcpServers` into `.gemini/settings.json` of the repo
+    ");
+    assert_snapshot!(refusals(&GEMINI, &json!({"prompt": "x", "max_turns": 0})), @"
+    `max_turns` is at least 1 | none
+    ");
+    let old = Start {
+        help: "Usage: gemini --yolo",
+        ..Start::default()
+    };
+    let error = old.launch(&GEMINI, &json!({"prompt": "x"})).err().unwrap();
+    assert_eq!(error.message, "agent 1.2.3 has no option --output-format");
+}
+
+proptest! {
+    #[test]
+    fn damaged_lines_never_panic(output in damaged(concat!(
+        sample!("edit"), sample!("failed-tool"), sample!("401"), sample!("loop")
+    ))) {
+        let (conclusion, _) = conclude(&GEMINI, &output, &output, exited(0));
+        prop_assert!(conclusion.counts.malformed_lines <= output.lines().count() as u64);
+    }
+}

@@ -1,0 +1,160 @@
+//! What agents that are plain programs share: their output is text, and their exit code tells
+//! what became of them.
+
+use proctor_record::{
+    outcome::{EndedBy, Ending, Outcome, exit_in_words},
+    session::{
+        Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent, SessionHost,
+        Source, Text,
+    },
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::agent::{Input, Launch, LaunchContext, Terminal};
+
+/// How many lines of standard error an error entry quotes.
+const QUOTED_LINES: usize = 5;
+
+/// `agent.config` of an agent that reads no prompt. It may be written all the same, so that
+/// `agent.type` is all that changes between contenders.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UnreadPrompt {
+    /// What the others are asked.
+    #[serde(rename = "prompt")]
+    _prompt: Option<String>,
+    /// What the others are asked, in a file.
+    #[serde(rename = "prompt_file")]
+    _prompt_file: Option<String>,
+}
+
+/// Run a program with nothing on its standard input.
+pub(super) fn launch(argv: &[&str], context: &LaunchContext<'_>) -> Launch {
+    Launch {
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        env: context.env.clone(),
+        files: Vec::new(),
+        collect: Vec::new(),
+        input: Input::Closed,
+        terminal: Terminal::Pipes,
+        message_deadline: None,
+        session: Box::new(PlainSession::default()),
+    }
+}
+
+/// Reads nothing into what a program prints.
+#[derive(Default)]
+pub(super) struct PlainSession {
+    last_errors: std::collections::VecDeque<String>,
+    last_line: Option<String>,
+    oversized_lines: u64,
+}
+
+impl Session for PlainSession {
+    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
+        let text = String::from_utf8_lossy(line);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        if text.trim().is_empty() {
+            return;
+        }
+        let role = if source == Source::Stderr {
+            Role::System
+        } else {
+            Role::Assistant
+        };
+        host.event(SessionEvent::Message {
+            role,
+            kind: MessageKind::Text,
+            content: Text::Plain(&text),
+            timestamp: None,
+            parent: None,
+        });
+        if source == Source::Stderr {
+            if self.last_errors.len() == QUOTED_LINES {
+                self.last_errors.pop_front();
+            }
+            self.last_errors.push_back(text);
+        } else {
+            self.last_line = Some(text);
+        }
+    }
+
+    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
+        self.oversized_lines += 1;
+    }
+
+    fn finish(self: Box<Self>, ending: &Ending, _host: &mut dyn SessionHost) -> Conclusion {
+        let outcome = outcome(ending);
+        let quoted: Vec<String> = self.last_errors.into();
+        let errors = (outcome == Outcome::AgentError || outcome == Outcome::GaveUp)
+            .then(|| LogError::new("AGENT_FAILED", failure(ending, &quoted)));
+        Conclusion {
+            final_text: self.last_line,
+            counts: Counts {
+                oversized_lines: self.oversized_lines,
+                ..Counts::default()
+            },
+            ..Conclusion::of(outcome, errors.into_iter().collect())
+        }
+    }
+}
+
+/// Exit 0 completed, 2 gave up, 124 timed out: the contract of adapter scripts.
+fn outcome(ending: &Ending) -> Outcome {
+    match (ending.ended_by, ending.code) {
+        (Some(by), _) if by.is_time_limit() => Outcome::Timeout,
+        (None, Some(124)) => Outcome::Timeout,
+        (Some(EndedBy::Loop), _) => Outcome::Loop,
+        (Some(EndedBy::OutputLimit), _) => Outcome::OutputLimit,
+        (Some(EndedBy::Cancelled), _) => Outcome::Interrupted,
+        (_, Some(0)) => Outcome::Completed,
+        (_, Some(2)) => Outcome::GaveUp,
+        _ => Outcome::AgentError,
+    }
+}
+
+fn failure(ending: &Ending, quoted: &[String]) -> String {
+    let what = match (ending.code, ending.signal) {
+        (Some(code), _) => format!("the agent {}", exit_in_words(code)),
+        (None, Some(signal)) => format!("the agent was killed by signal {signal}"),
+        (None, None) => "the agent ended in an unknown way".to_owned(),
+    };
+    if quoted.is_empty() {
+        what
+    } else {
+        format!("{what}; its last words: {}", quoted.join(" / "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(code: Option<i32>, signal: Option<i32>, ended_by: Option<EndedBy>, expect: Outcome) {
+        assert_eq!(
+            outcome(&Ending {
+                code,
+                signal,
+                ended_by
+            }),
+            expect
+        );
+    }
+
+    #[test]
+    fn the_exit_code_and_the_way_it_ended_decide() {
+        check(Some(0), None, None, Outcome::Completed);
+        check(Some(2), None, None, Outcome::GaveUp);
+        check(Some(3), None, None, Outcome::AgentError);
+        check(Some(124), None, None, Outcome::Timeout);
+        check(None, Some(9), None, Outcome::AgentError);
+        check(Some(0), None, Some(EndedBy::WallLimit), Outcome::Timeout);
+        check(
+            Some(0),
+            None,
+            Some(EndedBy::Cancelled),
+            Outcome::Interrupted,
+        );
+    }
+}

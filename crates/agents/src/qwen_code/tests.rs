@@ -1,0 +1,231 @@
+//! Recorded sessions of Qwen Code 0.24.4, and what it is launched with.
+
+use insta::assert_snapshot;
+use proctor_record::outcome::{EndedBy, Ending, Outcome};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    agent::Input,
+    recorded::{Start, conclude, damaged, ended, exited, gateway, refusals, replay, shown_launch},
+};
+
+macro_rules! sample {
+    ($name:literal) => {
+        include_str!(concat!("../samples/qwen-0.24.4-", $name, ".jsonl"))
+    };
+}
+
+const EDIT: &str = sample!("edit");
+
+#[test]
+fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
+    assert_snapshot!(replay(&QWEN, EDIT, exited(0)), @r#"
+    started qwen3-coder-plus c115d49d-6873-42c3-beb9-99c32b0d6a37
+    Assistant thinks "Let me think."
+    Assistant says "I will write the file."
+    calls write_file [call_7] {"content":"hello\n","file_path":"/repo/hello.txt"}
+    progress 1000 in, 50 out
+    done [call_7] "Successfully created and wrote to new file: /repo/hello.txt."
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    completed, last word Some("Wrote hello.txt for \"you\" 🎉.")
+    used 1300 in, 70 out, 1200 cache read, ? cache written (ResultEvent)
+    0 retries, 0 unknown, 0 malformed
+    "#);
+    let (conclusion, _) = conclude(&QWEN, EDIT, "", exited(0));
+    assert_eq!(conclusion.version.as_deref(), Some("0.24.4"));
+    assert_eq!(conclusion.turns, Some(2));
+}
+
+#[test]
+fn a_failed_tool_says_why() {
+    assert_snapshot!(replay(&QWEN, sample!("failed-tool"), exited(0)), @r#"
+    started qwen3-coder-plus b35a32c2-9de0-496e-aece-c45251dd5c6a
+    Assistant thinks "Let me think."
+    Assistant says "I will write the file."
+    calls read_file [call_3] {"absolute_path":"/missing.txt","file_path":"/missing.txt"}
+    progress 1000 in, 50 out
+    failed [call_3] "File not found: /missing.txt"
+    Assistant says "Wrote hello.txt for \"you\" 🎉."
+    progress 2500 in, 70 out
+    completed, last word Some("Wrote hello.txt for \"you\" 🎉.")
+    used 1300 in, 70 out, 1200 cache read, ? cache written (ResultEvent)
+    0 retries, 0 unknown, 0 malformed
+    "#);
+    let (_, told) = conclude(&QWEN, sample!("failed-command"), "", exited(0));
+    assert!(
+        told.0
+            .contains("failed [call_5] \"Command: echo one; exit 3"),
+        "{}",
+        told.0
+    );
+}
+
+#[test]
+fn a_run_without_a_result_gives_a_lower_bound() {
+    let stderr = "Reached max session turns for this session.";
+    let (conclusion, _) = conclude(&QWEN, sample!("max-turns"), stderr, exited(53));
+    let usage = conclusion.usage.unwrap();
+    assert!(usage.lower_bound);
+    assert_eq!(usage.total.input_tokens, Some(800));
+    assert_eq!(usage.total.cache_read_tokens, Some(200));
+    assert_eq!(usage.total.output_tokens, Some(50));
+}
+
+/// The outcome and the code of the first error.
+fn check(output: &str, ending: Ending, expect: (Outcome, &str)) {
+    let (conclusion, _) = conclude(&QWEN, output, "", ending);
+    let first = conclusion.errors.first();
+    let code = first.and_then(|error| error.code.as_deref());
+    let seen = (conclusion.outcome, code.unwrap_or_default());
+    assert_eq!(seen, expect, "{output} {:?}", conclusion.errors);
+}
+
+#[test]
+fn every_failure_has_its_class_though_the_exit_code_is_0() {
+    check(
+        sample!("401"),
+        exited(0),
+        (Outcome::Auth, "QWEN_AUTH_FAILED"),
+    );
+    check(
+        sample!("500"),
+        exited(0),
+        (Outcome::Network, "QWEN_NETWORK"),
+    );
+    check(
+        sample!("refused"),
+        exited(0),
+        (Outcome::Network, "QWEN_NETWORK"),
+    );
+    check(
+        sample!("cut"),
+        exited(0),
+        (Outcome::Network, "QWEN_NETWORK"),
+    );
+    check(
+        sample!("404"),
+        exited(0),
+        (Outcome::AgentError, "QWEN_API_ERROR"),
+    );
+    check(
+        sample!("empty"),
+        exited(0),
+        (Outcome::AgentError, "QWEN_API_ERROR"),
+    );
+}
+
+#[test]
+fn limits_of_its_own_are_giving_up() {
+    check(sample!("loop"), exited(0), (Outcome::GaveUp, "QWEN_LOOP"));
+    check(
+        sample!("max-turns"),
+        exited(53),
+        (Outcome::GaveUp, "QWEN_MAX_TURNS"),
+    );
+    check(
+        sample!("max-tool-calls"),
+        exited(55),
+        (Outcome::GaveUp, "QWEN_BUDGET"),
+    );
+}
+
+#[test]
+fn without_a_result_there_is_no_success() {
+    let hang = sample!("hang");
+    check(hang, exited(0), (Outcome::AgentError, "QWEN_NO_RESULT"));
+    check(
+        hang,
+        ended(EndedBy::IdleLimit),
+        (Outcome::Timeout, "QWEN_TIMEOUT"),
+    );
+    check(
+        hang,
+        ended(EndedBy::Cancelled),
+        (Outcome::Interrupted, "QWEN_INTERRUPTED"),
+    );
+    check(EDIT, exited(1), (Outcome::AgentError, "QWEN_EXIT"));
+}
+
+#[test]
+fn a_minute_between_tries_is_a_rate_limit() {
+    let limited = (Outcome::RateLimit, "QWEN_RATE_LIMIT");
+    check(sample!("429"), ended(EndedBy::IdleLimit), limited);
+    let (conclusion, _) = conclude(&QWEN, sample!("429"), "", exited(0));
+    assert_eq!(conclusion.counts.retries, 1);
+}
+
+#[test]
+fn it_is_launched_with_every_tool_and_the_prompt_as_a_message() {
+    let config = json!({"prompt": "x", "model": "qwen3-coder-plus", "max_turns": 7,
+        "append_system_prompt": "Say moo.", "system_prompt": "A cow.", "args": ["-d"]});
+    let prompt = format!(" {}\n", "ä".repeat(999_998));
+    let start = Start {
+        prompt: &prompt,
+        env: &[("OPENAI_API_KEY", "real")],
+        ..Start::default()
+    };
+    let launch = start.launch(&QWEN, &config).unwrap();
+    let Input::Bytes(bytes) = &launch.input else {
+        panic!("no input");
+    };
+    let message: Value = serde_json::from_slice(bytes).unwrap();
+    assert_eq!(message["message"]["content"][0]["text"], prompt.as_str());
+    assert_snapshot!(shown_launch(&launch), @r#"
+    /bin/agent --yolo --output-format stream-json --input-format stream-json --auth-type openai --model qwen3-coder-plus --system-prompt A cow. --append-system-prompt Say moo. --max-session-turns 7 -d
+    OPENAI_API_KEY=real
+    QWEN_CODE_SUPPRESS_YOLO_WARNING=1
+    QWEN_TELEMETRY_ENABLED=false
+    --- /home/.qwen/settings.json
+    {"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}
+    "#);
+}
+
+#[test]
+fn the_gateway_comes_by_the_variables_of_the_wire() {
+    let start = Start {
+        endpoint: Some(gateway()),
+        ..Start::default()
+    };
+    let at = |auth_type: &str, name: &str| {
+        let config = json!({"prompt": "x", "auth_type": auth_type});
+        start.launch(&QWEN, &config).unwrap().env[name].clone()
+    };
+    assert_eq!(at("openai", "OPENAI_BASE_URL"), "http://127.0.0.1:4000/v1");
+    assert_eq!(at("openai-responses", "OPENAI_API_KEY"), "virtual");
+    assert_eq!(
+        at("anthropic", "ANTHROPIC_BASE_URL"),
+        "http://127.0.0.1:4000"
+    );
+    assert_eq!(
+        at("gemini", "GOOGLE_GEMINI_BASE_URL"),
+        "http://127.0.0.1:4000"
+    );
+}
+
+#[test]
+fn what_it_cannot_honour_is_refused_by_name() {
+    let config = json!({"prompt": "x", "mcp_config": "a.json", "transport": "pty"});
+    assert_snapshot!(refusals(&QWEN, &config), @"
+    Qwen Code has no option for `mcp_config` | use `args: [--mcp-config, FILE]`
+    Qwen Code has no option for `transport` | leave it out
+    ");
+    let start = Start {
+        prompt: "/clear everything",
+        ..Start::default()
+    };
+    let error = start.launch(&QWEN, &json!({"prompt": "x"})).err().unwrap();
+    assert!(error.message.contains("begins with `/`"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn damaged_lines_never_panic(output in damaged(concat!(
+        sample!("edit"), sample!("failed-tool"), sample!("401"), sample!("cut")
+    ))) {
+        let (conclusion, _) = conclude(&QWEN, &output, "", exited(0));
+        prop_assert!(conclusion.counts.malformed_lines <= output.lines().count() as u64);
+    }
+}

@@ -1,0 +1,74 @@
+//! The session of a CLI agent, around the reader of its output: standard error, lines that are not
+//! events and the conclusion are the same for all.
+
+use camino::Utf8Path;
+use proctor_record::{
+    outcome::Ending,
+    session::{Conclusion, Session, SessionHost, Source},
+    usage::Usage,
+};
+use serde_json::Value;
+
+use super::{transcript::Transcript, verdict::Names};
+
+/// Reads the output of one CLI: one JSON event a line, unless it overrides `line`.
+pub(super) trait Reader: Default + Send + 'static {
+    fn transcript(&mut self) -> &mut Transcript;
+
+    /// Read one event.
+    fn event(&mut self, _event: &Value, _host: &mut dyn SessionHost) {}
+
+    /// Read one line of standard output.
+    fn line(&mut self, line: &[u8], host: &mut dyn SessionHost) {
+        if let Some(event) = self.transcript().object(line) {
+            self.event(&event, host);
+        }
+    }
+
+    /// Read one line of standard error.
+    fn stderr(&mut self, line: &[u8], host: &mut dyn SessionHost) {
+        self.transcript().stderr(line, host);
+    }
+
+    /// Read a file that the CLI left.
+    fn file(&mut self, _bytes: &[u8], _host: &mut dyn SessionHost) {}
+
+    /// Complete the transcript, and return the tokens used.
+    fn finish(&mut self, ending: &Ending, host: &mut dyn SessionHost) -> Option<Usage>;
+}
+
+/// The session of a CLI whose output `R` reads.
+pub(super) struct CliSession<R> {
+    names: Names,
+    reader: R,
+}
+
+impl<R: Reader> CliSession<R> {
+    pub(super) fn start(names: Names) -> Box<dyn Session> {
+        let reader = R::default();
+        Box::new(CliSession { names, reader })
+    }
+}
+
+impl<R: Reader> Session for CliSession<R> {
+    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
+        match source {
+            Source::Stderr => self.reader.stderr(line, host),
+            Source::Stdout | Source::Socket => self.reader.line(line, host),
+        }
+    }
+
+    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
+        self.reader.transcript().counts.oversized_lines += 1;
+    }
+
+    fn on_file(&mut self, _path: &Utf8Path, bytes: &[u8], host: &mut dyn SessionHost) {
+        self.reader.file(bytes, host);
+    }
+
+    fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
+        let usage = self.reader.finish(ending, host);
+        let transcript = std::mem::take(self.reader.transcript());
+        transcript.conclude(self.names, usage, ending)
+    }
+}

@@ -1,0 +1,231 @@
+//! Plays recorded output to a session and shows what it made of it, for snapshots.
+
+use std::{fmt::Write as _, time::Duration};
+
+use camino::Utf8Path;
+use proctor_document::{Fault, parse_yaml};
+use proctor_record::{
+    outcome::{EndedBy, Ending},
+    record::cli::Installed,
+    session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
+};
+
+use crate::agent::{
+    Adapter, Agent, AgentSection, Endpoint, Launch, LaunchContext, LaunchError, PromptSource,
+};
+
+/// What a session was given.
+#[derive(Default)]
+pub(super) struct Recorded<'a> {
+    pub(super) stdout: &'a str,
+    pub(super) stderr: &'a str,
+    pub(super) files: &'a [(&'a str, &'a str)],
+    pub(super) ending: Ending,
+}
+
+/// Notes what a session says and does.
+#[derive(Default)]
+pub(super) struct Notes {
+    pub(super) shown: String,
+}
+
+impl SessionHost for Notes {
+    fn event(&mut self, event: SessionEvent<'_>) {
+        let line = match event {
+            SessionEvent::Started {
+                model,
+                version,
+                session_id,
+            } => format!("started {model:?} {version:?} {}", session_id.is_some()),
+            SessionEvent::Message {
+                role,
+                kind,
+                content,
+                ..
+            } => format!("{role:?} {kind:?}: {}", short(content)),
+            SessionEvent::ToolCall {
+                name, arguments, ..
+            } => format!("call {name} {}", short(arguments)),
+            SessionEvent::ToolResult {
+                content, is_error, ..
+            } => {
+                let content = content.map_or_else(String::new, short);
+                format!("result error={is_error} {content}")
+            }
+            SessionEvent::Progress {
+                input_tokens,
+                output_tokens,
+            } => format!("progress {input_tokens}/{output_tokens}"),
+            SessionEvent::Note(note) => format!("note {note}"),
+        };
+        writeln!(self.shown, "{}", line.trim_end()).unwrap();
+    }
+    fn reply(&mut self, _bytes: Vec<u8>) {}
+    fn close_input(&mut self) {}
+    fn end_within(&mut self, grace: Duration) {
+        writeln!(self.shown, "end within {grace:?}").unwrap();
+    }
+}
+
+fn short(text: Text<'_>) -> String {
+    let (Text::Plain(text) | Text::Json(text) | Text::JsonString(text)) = text;
+    let line = text.trim().replace('\n', "⏎");
+    match line.char_indices().nth(70) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+/// What the session concludes, and what it told on the way.
+pub(super) fn play(mut session: Box<dyn Session>, recorded: &Recorded<'_>) -> (Conclusion, String) {
+    let mut notes = Notes::default();
+    for line in recorded.stdout.lines() {
+        session.on_line(Source::Stdout, line.as_bytes(), &mut notes);
+    }
+    for line in recorded.stderr.lines() {
+        session.on_line(Source::Stderr, line.as_bytes(), &mut notes);
+    }
+    for (path, text) in recorded.files {
+        session.on_file(Utf8Path::new(path), text.as_bytes(), &mut notes);
+    }
+    let conclusion = session.finish(&recorded.ending, &mut notes);
+    (conclusion, notes.shown)
+}
+
+/// Events and conclusion, for a snapshot.
+pub(super) fn show(session: Box<dyn Session>, recorded: &Recorded<'_>) -> String {
+    let (conclusion, mut shown) = play(session, recorded);
+    shown.push_str(&summary(&conclusion));
+    shown
+}
+
+/// The conclusion alone, for a snapshot.
+pub(super) fn summary(conclusion: &Conclusion) -> String {
+    let mut shown = format!("= {}", conclusion.outcome.as_str());
+    for error in &conclusion.errors {
+        let code = error.code.as_deref().unwrap_or_default();
+        write!(shown, "\n! {code}: {}", short(Text::Plain(&error.message))).unwrap();
+    }
+    if let Some(usage) = &conclusion.usage {
+        let total = &usage.total;
+        let cost = total.cost_usd.map(proctor_record::usage::Usd::nanos);
+        write!(
+            shown,
+            "\n$ in {:?} out {:?} read {:?} write {:?} nanos {cost:?} {:?} lower_bound={}",
+            total.input_tokens,
+            total.output_tokens,
+            total.cache_read_tokens,
+            total.cache_creation_tokens,
+            usage.source,
+            usage.lower_bound
+        )
+        .unwrap();
+        for (model, figures) in &usage.per_model {
+            write!(shown, "\n$ {model}: in {:?}", figures.input_tokens).unwrap();
+        }
+    }
+    let counts = conclusion.counts;
+    write!(
+        shown,
+        "\n# model {:?} turns {:?} retries {} unknown {} malformed {} denied {}",
+        conclusion.model,
+        conclusion.turns,
+        counts.retries,
+        counts.unknown_events,
+        counts.malformed_lines,
+        counts.permission_denials
+    )
+    .unwrap();
+    shown
+}
+
+pub(super) fn exited(code: i32) -> Ending {
+    Ending {
+        code: Some(code),
+        ..Ending::default()
+    }
+}
+
+pub(super) fn ended(by: EndedBy) -> Ending {
+    Ending {
+        signal: Some(15),
+        ended_by: Some(by),
+        ..Ending::default()
+    }
+}
+
+/// An agent from the YAML of its `agent.config`; or what is refused, with hints.
+pub(super) fn configure(adapter: &dyn Adapter, yaml: &str) -> Result<Box<dyn Agent>, Vec<String>> {
+    let node = parse_yaml(yaml).unwrap();
+    let prompt = PromptSource::Text("Do it.".to_owned());
+    let section = AgentSection {
+        node: &node,
+        agent_name: None,
+        model: None,
+        config: &node,
+        folder: Utf8Path::new("/cases"),
+        prompt: Some(&prompt),
+    };
+    adapter.configure(&section).map_err(|faults| {
+        let shown =
+            |fault: Fault| format!("{} ({})", fault.message, fault.hint.unwrap_or_default());
+        faults.into_iter().map(shown).collect()
+    })
+}
+
+/// What is launched for `config`.
+pub(super) fn launch(
+    adapter: &dyn Adapter,
+    config: &str,
+    help: &str,
+    endpoint: Option<&Endpoint>,
+) -> Result<Launch, LaunchError> {
+    let agent = configure(adapter, config).unwrap();
+    let installed = Installed {
+        path: "/bin/cli".into(),
+        version: Some("1.2.3".to_owned()),
+        help: help.to_owned(),
+    };
+    let launch = agent.launch(&LaunchContext {
+        workspace: "/work".into(),
+        home: "/home".into(),
+        scratch: "/scratch".into(),
+        prompt: "Say \"hi\"\n$HOME",
+        cli: Some(&installed),
+        env: &std::collections::BTreeMap::new(),
+        is_root: false,
+        socket: None,
+        reference: None,
+        definitions: &std::collections::BTreeMap::new(),
+        endpoint,
+        script: None,
+    })?;
+    Ok(launch.written_for(&["/work", "/home", "/scratch"]))
+}
+
+/// The endpoint of the tests.
+pub(super) fn endpoint() -> Endpoint {
+    Endpoint {
+        base_url: "http://127.0.0.1:4000".to_owned(),
+        key: "virtual".to_owned(),
+    }
+}
+
+/// A recorded output with some of its bytes changed: no session may panic.
+pub(super) fn damaged(output: &str, damage: &[(proptest::sample::Index, u8)]) -> Vec<u8> {
+    let mut bytes = output.as_bytes().to_vec();
+    for (at, byte) in damage {
+        *at.get_mut(&mut bytes) = *byte;
+    }
+    bytes
+}
+
+/// Any bytes, read to the end.
+pub(super) fn survive(mut session: Box<dyn Session>, bytes: &[u8]) {
+    let mut notes = Notes::default();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        session.on_line(Source::Stdout, line, &mut notes);
+    }
+    session.on_file(Utf8Path::new("/scratch/file"), bytes, &mut notes);
+    let _ = session.finish(&exited(0), &mut notes);
+}

@@ -1,0 +1,237 @@
+//! The WebSocket side of Claude Code's control protocol on its own, for adapter scripts: it waits
+//! for the CLI, hands over the task, approves tools, and leaves what was used in a sidecar file.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use proctor_agents::claude_code::{
+    control::{Control, Policy},
+    stream::{AfterResult, ClaudeSession, Form},
+};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::socket::{Farewell, Socket, SocketEvent};
+use crate::{
+    outcome::{EndedBy, Ending, Outcome},
+    record::metrics_file::AgentMetrics,
+    session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
+};
+
+/// The error of a client that went away.
+const LOST: &str = "Claude Code closed the connection before its result and did not come back";
+
+/// How long a client has to initialise by itself, as those that speak the flat form do. Current
+/// CLIs wait for the server.
+const GREETING: Duration = Duration::from_millis(250);
+
+/// How long a client that was lost before its result has to come back. Claude Code tries three
+/// times within seven seconds.
+const COMING_BACK: Duration = Duration::from_secs(15);
+
+/// The result of a conversation.
+#[derive(Debug)]
+pub struct Served {
+    /// What became of the agent.
+    pub outcome: Outcome,
+    /// What went wrong, in words.
+    pub errors: Vec<String>,
+    /// What was used; `None` when there was no result and nothing is known.
+    pub sidecar: Option<AgentMetrics>,
+}
+
+/// The server of one task.
+pub struct SdkServer {
+    socket: Socket,
+    silence: Duration,
+    farewell: Option<Farewell>,
+}
+
+/// What the server waits for.
+enum Step {
+    Event(Option<SocketEvent>),
+    Greet,
+    Silent,
+    Cancelled,
+}
+
+impl SdkServer {
+    /// Listen on a port of loopback; 0 is any free one. A CLI that then says nothing for
+    /// `silence` is stuck.
+    pub async fn listen(port: u16, silence: Duration) -> std::io::Result<SdkServer> {
+        let socket = Socket::listen_on(port).await?;
+        Ok(SdkServer {
+            socket,
+            silence,
+            farewell: None,
+        })
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.socket.address.port()
+    }
+
+    /// Hand over the task, and see the conversation through to its result. `show` is given what
+    /// happens, a line at a time.
+    pub async fn serve(
+        &mut self,
+        task: String,
+        show: &mut dyn FnMut(&str),
+        cancel: &CancellationToken,
+    ) -> Served {
+        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
+        let mut session = Box::new(Control::new(inner, task, Policy::Allow));
+        let mut desk = Desk::new(show);
+        let mut ending = Ending::default();
+        let (mut greet_at, mut is_lost) = (None, false);
+        while !desk.is_done {
+            match self.next(greet_at, is_lost, cancel).await {
+                Step::Event(Some(SocketEvent::Opened)) => {
+                    is_lost = false;
+                    greet_at = Some(Instant::now() + GREETING);
+                }
+                Step::Event(Some(SocketEvent::Frame(frame))) => {
+                    let lines = frame.split(|byte| *byte == b'\n');
+                    for line in lines.filter(|line| !line.is_empty()) {
+                        session.on_line(Source::Socket, line, &mut desk);
+                    }
+                    greet_at = greet_at.filter(|_| !session.is_flat());
+                }
+                Step::Event(Some(SocketEvent::Closed)) => (is_lost, greet_at) = (true, None),
+                Step::Greet => {
+                    greet_at = None;
+                    session.on_open(&mut desk);
+                }
+                Step::Silent if is_lost => {
+                    desk.errors.push(LOST.to_owned());
+                    break;
+                }
+                Step::Silent => {
+                    ending.ended_by = Some(EndedBy::IdleLimit);
+                    break;
+                }
+                Step::Cancelled => {
+                    ending.ended_by = Some(EndedBy::Cancelled);
+                    break;
+                }
+                Step::Event(None) => break,
+            }
+            for reply in desk.replies.drain(..) {
+                self.socket.send(reply);
+            }
+        }
+        ending.code = desk.is_done.then_some(0);
+        self.farewell = match session.is_flat() {
+            _ if is_lost => None,
+            true => Some(Farewell::Normal),
+            false => Some(Farewell::Final),
+        };
+        let conclusion = session.finish(&ending, &mut desk);
+        served(conclusion, desk)
+    }
+
+    /// Close the connection, so that the client can exit.
+    pub async fn close(self) {
+        if let Some(farewell) = self.farewell {
+            self.socket.close(farewell).await;
+        }
+    }
+
+    async fn next(
+        &mut self,
+        greet_at: Option<Instant>,
+        is_lost: bool,
+        cancel: &CancellationToken,
+    ) -> Step {
+        let patience = if is_lost {
+            self.silence.min(COMING_BACK)
+        } else {
+            self.silence
+        };
+        let greet = async {
+            match greet_at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = timeout(patience, self.socket.next()) => event.map_or(Step::Silent, Step::Event),
+            () = greet => Step::Greet,
+            () = cancel.cancelled() => Step::Cancelled,
+        }
+    }
+}
+
+fn served(conclusion: Conclusion, desk: Desk<'_>) -> Served {
+    let usage = conclusion.usage.as_ref();
+    let total = usage.map(|usage| &usage.total);
+    // The file of a finished task has no null: a figure that the CLI does not report is 0.
+    let none = desk.is_done.then_some(0);
+    let sidecar = AgentMetrics {
+        input_tokens: total.and_then(|total| total.input_tokens).or(none),
+        output_tokens: total.and_then(|total| total.output_tokens).or(none),
+        cache_read_tokens: total.and_then(|total| total.cache_read_tokens).or(none),
+        cache_creation_tokens: total.and_then(|total| total.cache_creation_tokens).or(none),
+        turns: conclusion.turns.or(none),
+        tools_used: Some(desk.tools.into_iter().collect()),
+        total_cost_usd: total.and_then(|total| total.cost_usd),
+        duration_ms: conclusion.times.duration_ms,
+    };
+    let errors = conclusion.errors.into_iter().map(|error| error.message);
+    Served {
+        outcome: conclusion.outcome,
+        errors: desk.errors.into_iter().chain(errors).collect(),
+        sidecar: (desk.is_done || usage.is_some()).then_some(sidecar),
+    }
+}
+
+/// What the session sees of the world.
+struct Desk<'a> {
+    show: &'a mut dyn FnMut(&str),
+    replies: Vec<Vec<u8>>,
+    errors: Vec<String>,
+    tools: BTreeSet<String>,
+    is_done: bool,
+}
+
+impl<'a> Desk<'a> {
+    fn new(show: &'a mut dyn FnMut(&str)) -> Desk<'a> {
+        Desk {
+            show,
+            replies: Vec::new(),
+            errors: Vec::new(),
+            tools: BTreeSet::new(),
+            is_done: false,
+        }
+    }
+}
+
+impl SessionHost for Desk<'_> {
+    fn event(&mut self, event: SessionEvent<'_>) {
+        match event {
+            SessionEvent::Message { content, .. } => match content {
+                Text::Plain(text) | Text::JsonString(text) | Text::Json(text) => (self.show)(text),
+            },
+            SessionEvent::ToolCall { name, .. } => {
+                (self.show)(&format!("tool: {name}"));
+                self.tools.insert(name.to_owned());
+            }
+            SessionEvent::Note(note) => (self.show)(note),
+            _ => {}
+        }
+    }
+
+    fn reply(&mut self, bytes: Vec<u8>) {
+        self.replies.push(bytes);
+    }
+
+    fn close_input(&mut self) {}
+
+    /// The session asks for the end once the result is there.
+    fn end_within(&mut self, _grace: Duration) {
+        self.is_done = true;
+    }
+}
