@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_document::Fault;
+use proctor_document::{Fault, FaultKind};
 use schemars::generate::SchemaSettings;
 
 use crate::{
@@ -25,8 +25,7 @@ pub fn configure(
 
 /// A key that is unknown here and known elsewhere is no slip of the pen.
 fn explain(adapter: &dyn Adapter, fault: Fault) -> Fault {
-    let key = fault.message.strip_prefix("unknown key `");
-    let Some(key) = key.and_then(|rest| rest.strip_suffix('`')) else {
+    let FaultKind::UnknownKey(key) = &fault.kind else {
         return fault;
     };
     let others = ADAPTERS.iter();

@@ -1,10 +1,13 @@
 //! Reads a tree into a type. Every error is a `Fault` at the key or value it is about, in words
 //! for people: what was expected, what was found, which name was probably meant.
 
-use std::fmt::{self, Display};
+use std::{
+    cell::RefCell,
+    fmt::{self, Display},
+};
 
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{
         self, DeserializeOwned, DeserializeSeed, EnumAccess, Expected, IntoDeserializer, MapAccess,
         SeqAccess, Unexpected, VariantAccess, Visitor,
@@ -13,7 +16,7 @@ use serde::{
 };
 
 use crate::{
-    error::Fault,
+    error::{Fault, FaultKind},
     node::{Node, Span, Value},
     suggest,
 };
@@ -22,6 +25,61 @@ impl Node {
     /// Read this node as a `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         T::deserialize(Reader::new(self)).map_err(|error| error.at(self.span).0)
+    }
+
+    /// Read this map as a `T` whose keys can all be left out. A key with a wrong value is left out, too, and its
+    /// fault is added to `faults`, so that one fault does not hide the others.
+    pub fn read_collecting<T: DeserializeOwned>(&self, faults: &mut Vec<Fault>) -> Option<T> {
+        let mut rest = self.clone();
+        loop {
+            let fault = match rest.read() {
+                Ok(value) => return Some(value),
+                Err(fault) => fault,
+            };
+            let is_faulty = |(key, _, node): &(Span, String, Node)| {
+                key.start <= fault.span.start && fault.span.end <= node.span.end.max(key.end)
+            };
+            let faulty = match &mut rest.value {
+                Value::Map(entries) => entries
+                    .iter()
+                    .position(is_faulty)
+                    .map(|at| entries.remove(at)),
+                _ => None,
+            };
+            faults.push(fault);
+            faulty.as_ref()?;
+        }
+    }
+}
+
+/// The name by which [`Node`] asks [`Reader`] for the node itself.
+const NODE: &str = "$proctor_document::Node";
+
+thread_local! {
+    /// The node that `Reader` passes to `NodeVisitor`, since serde has no type for it.
+    static PASSED: RefCell<Option<Node>> = const { RefCell::new(None) };
+}
+
+/// A field of the type `Node` keeps its part of the tree, with positions. It can only be read from a tree.
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_newtype_struct(NODE, NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl Visitor<'_> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of a config file")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Node, E> {
+        PASSED
+            .take()
+            .ok_or_else(|| E::invalid_type(Unexpected::Unit, &self))
     }
 }
 
@@ -101,7 +159,10 @@ impl de::Error for Error {
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Error {
         let fault = suggest::unknown_name(Span::default(), "key", field, expected);
-        Error(fault, Placed::No)
+        Error(
+            fault.with_kind(FaultKind::UnknownKey(field.to_owned())),
+            Placed::No,
+        )
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Error {
@@ -198,9 +259,13 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
+        if name == NODE {
+            PASSED.set(Some(self.node.clone()));
+            return visitor.visit_unit();
+        }
         visitor
             .visit_newtype_struct(self)
             .map_err(|error| error.at(self.place()))
@@ -386,6 +451,39 @@ mod tests {
         assert_eq!(read("mode: plan").unwrap().mode, Some(Mode::Plan));
         let both = read("mode: {both: {first: 1}}").unwrap().mode;
         assert_eq!(both, Some(Mode::Both { first: 1 }));
+    }
+
+    #[test]
+    fn a_field_can_keep_its_part_of_the_tree() {
+        #[derive(Deserialize)]
+        struct Sections {
+            first: Node,
+            rest: Option<Vec<Node>>,
+        }
+        let text = "{first: {a: 1}, rest: [x, [y]]}";
+        let sections: Sections = parse_yaml(text).unwrap().read().unwrap();
+        let shown = |node: &Node| text[node.span.start..node.span.end].to_owned();
+        assert_eq!(shown(&sections.first), "{a: 1}");
+        let rest: Vec<String> = sections.rest.unwrap().iter().map(shown).collect();
+        assert_eq!(rest, ["x", "[y]"]);
+        assert!(serde_json::from_str::<Node>("1").is_err());
+    }
+
+    #[test]
+    fn all_faulty_keys_of_a_map_are_reported() {
+        let mut faults = Vec::new();
+        let text = "{count: x, ratio: 2, on: 3, cuont: 1}";
+        let root = parse_yaml(text).unwrap();
+        let sample: Sample = root.read_collecting(&mut faults).unwrap();
+        assert_eq!((sample.count, sample.ratio), (None, Some(2.0)));
+        let marked: Vec<&str> = faults
+            .iter()
+            .map(|it| &text[it.span.start..it.span.end])
+            .collect();
+        assert_eq!(marked, ["x", "3", "cuont"]);
+        assert_eq!(faults[2].kind, FaultKind::UnknownKey("cuont".to_owned()));
+        let none: Option<Sample> = parse_yaml("[]").unwrap().read_collecting(&mut faults);
+        assert!(none.is_none());
     }
 
     #[test]

@@ -15,6 +15,18 @@ pub struct Fault {
     pub message: String,
     /// What to do.
     pub hint: Option<String>,
+    /// The kind, for code that handles some faults in its own way.
+    pub kind: FaultKind,
+}
+
+/// The kind of a fault.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The type that was read has no such key.
+    UnknownKey(String),
+    /// Any other fault.
+    #[default]
+    Other,
 }
 
 impl Fault {
@@ -24,7 +36,15 @@ impl Fault {
             span,
             message: message.into(),
             hint: None,
+            kind: FaultKind::Other,
         }
+    }
+
+    /// The same fault with a kind.
+    #[must_use]
+    pub fn with_kind(mut self, kind: FaultKind) -> Fault {
+        self.kind = kind;
+        self
     }
 
     /// The same fault with what to do about it.

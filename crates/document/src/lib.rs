@@ -15,7 +15,7 @@ mod suggest;
 mod toml;
 mod yaml;
 
-pub use error::{ConfigError, Fault};
+pub use error::{ConfigError, Fault, FaultKind};
 pub use format::{Format, parse_yaml};
 pub use node::{Node, Span, Value};
 pub use size::parse_size;

@@ -26,7 +26,6 @@ const ORDER: [&str; 19] = [
 
 /// Imports against the order that are still there. This list only shrinks.
 const ALLOWED: &[(&str, &str)] = &[
-    ("config", "hook"),
     ("config", "task"),
     ("evaluate", "trial"),
     ("run", "cluster"),

@@ -253,10 +253,10 @@ impl Faults<'_> {
             .config
             .get(key)
             .map_or(self.config.span, |node| node.span);
-        self.found.push(Fault {
-            span,
-            message: message.into(),
-            hint: hint.map(str::to_owned),
+        let fault = Fault::new(span, message);
+        self.found.push(match hint {
+            Some(hint) => fault.with_hint(hint),
+            None => fault,
         });
     }
 
@@ -345,14 +345,12 @@ impl Faults<'_> {
                 .get("model")
                 .or(self.config.get("model"))
                 .map_or(self.config.span, |node| node.span);
-            self.found.push(Fault {
-                span,
-                message: format!("`{model}` is no model that Claude Code takes"),
-                hint: Some(format!(
-                    "write an id such as `claude-sonnet-4-5`, or one of: {}",
-                    MODEL_ALIASES.join(", ")
-                )),
-            });
+            let message = format!("`{model}` is no model that Claude Code takes");
+            let hint = format!(
+                "write an id such as `claude-sonnet-4-5`, or one of: {}",
+                MODEL_ALIASES.join(", ")
+            );
+            self.found.push(Fault::new(span, message).with_hint(hint));
         }
     }
 

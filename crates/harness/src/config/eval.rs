@@ -15,7 +15,7 @@ use super::{
     shared,
     source::Source,
 };
-use crate::{fs::named, hook::Hooks, platform, task::Reference};
+use crate::{config::Hooks, fs::named, platform, task::Reference};
 
 /// What `proctor eval -c` reads, as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

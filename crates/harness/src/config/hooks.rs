@@ -1,20 +1,15 @@
 //! `pre_execution` and `post_evaluation` of a test case.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{Fault, Node, Value, unknown_name};
 use proctor_gateway::Client;
 use schemars::JsonSchema;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 
-use crate::{
-    fs::named,
-    hook::{Database, Earlier, Entry, Hook, Hooks, Retries, Script, Webhook, WithArtifacts},
-};
+use crate::fs::named;
 
-const SCRIPT_TIMEOUT_MS: u64 = 30_000;
-const WEBHOOK_TIMEOUT_MS: u64 = 5_000;
 const METHODS: [&str; 3] = ["POST", "PUT", "PATCH"];
 
 /// The keys of hooks.
@@ -40,48 +35,129 @@ pub(super) struct HookAsWritten {
     name: String,
     /// What only this kind of hook knows.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
-    #[expect(dead_code, reason = "read from the tree, with its places")]
-    config: IgnoredAny,
+    config: Node,
 }
 
-#[derive(Deserialize)]
+/// The hooks of a task.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// Run in the workspace before the agent starts. The agent does not start if one fails.
+    pub pre_execution: Arc<[Hook]>,
+    /// Run when the results are written. They never change a verdict.
+    pub post_evaluation: Arc<[Hook]>,
+}
+
+/// One hook.
+#[derive(Clone, Debug)]
+pub enum Hook {
+    /// Runs a program.
+    Script(ScriptHook),
+    /// Sends the results to a URL.
+    Webhook(WebhookHook),
+    /// Adds the results to a file.
+    Database(DatabaseHook),
+}
+
+/// A program to run.
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ScriptAsWritten {
-    command: String,
-    args: Option<Vec<String>>,
+pub struct ScriptHook {
+    /// The program, or a shell command line if there are no `args`.
+    pub command: String,
+    /// Its arguments. `${NAME}` of a hook variable is filled in.
+    pub args: Option<Vec<String>>,
+    /// More environment.
     #[serde(default)]
-    env: BTreeMap<String, String>,
-    timeout_ms: Option<u64>,
-    working_dir: Option<String>,
+    pub env: BTreeMap<String, String>,
+    /// The timeout in milliseconds.
+    #[serde(default = "script_timeout")]
+    pub timeout_ms: u64,
+    /// The working directory; the workspace or the artifacts folder by default.
+    pub working_dir: Option<Utf8PathBuf>,
 }
 
-#[derive(Deserialize)]
+/// The environment may hold secrets.
+impl fmt::Debug for ScriptHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptHook")
+            .field("command", &self.command)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A URL that the results are sent to.
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WebhookAsWritten {
-    url: String,
-    method: Option<String>,
+pub struct WebhookHook {
+    /// The URL.
+    pub url: String,
+    /// The HTTP method.
+    #[serde(default = "webhook_method")]
+    pub method: String,
+    /// More headers.
     #[serde(default)]
-    headers: BTreeMap<String, String>,
-    include_artifacts: Option<bool>,
-    retry_on_failure: Option<bool>,
-    timeout_ms: Option<u64>,
-    secret: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    /// Whether to send the patch and the files of the evaluators, too.
+    #[serde(default)]
+    pub include_artifacts: bool,
+    /// Whether to retry after a failure.
+    #[serde(default = "yes")]
+    pub retry_on_failure: bool,
+    /// The timeout of one attempt in milliseconds.
+    #[serde(default = "webhook_timeout")]
+    pub timeout_ms: u64,
+    /// The key that the body is signed with.
+    pub secret: Option<String>,
 }
 
-#[derive(Deserialize)]
+/// The URL and the headers may hold secrets.
+impl fmt::Debug for WebhookHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookHook")
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A file of results.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DatabaseAsWritten {
+pub struct DatabaseHook {
+    /// The format of the file.
     #[serde(rename = "type")]
-    kind: DatabaseKind,
-    output_path: String,
-    include_full_bundle: Option<bool>,
-    append: Option<bool>,
+    pub kind: DatabaseKind,
+    /// The file.
+    pub output_path: Utf8PathBuf,
+    /// Whether an entry holds the whole results instead of a summary.
+    #[serde(default = "yes")]
+    pub include_full_bundle: bool,
+    /// Whether earlier entries are kept.
+    #[serde(default = "yes")]
+    pub append: bool,
 }
 
-#[derive(Deserialize)]
+/// The format of a file of results.
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum DatabaseKind {
+pub enum DatabaseKind {
+    /// A JSON list.
     JsonFile,
+}
+
+fn script_timeout() -> u64 {
+    30_000
+}
+
+fn webhook_timeout() -> u64 {
+    5_000
+}
+
+fn webhook_method() -> String {
+    METHODS[0].to_owned()
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Read both lists; what is wrong is added to `faults`.
@@ -104,10 +180,7 @@ pub(super) fn read(root: &Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> H
 
 fn hook(item: &Node, kinds: &[&str], folder: &Utf8Path) -> Result<Hook, Fault> {
     let written: HookAsWritten = item.read()?;
-    let Some(config) = item.get("config") else {
-        return Err(Fault::new(item.span, "missing key `config`"));
-    };
-    let name = written.name.as_str();
+    let (name, config) = (written.name.as_str(), &written.config);
     match (kinds.contains(&name), name) {
         (true, "script") => script(config, folder).map(Hook::Script),
         (true, "webhook") => webhook(config).map(Hook::Webhook),
@@ -116,83 +189,51 @@ fn hook(item: &Node, kinds: &[&str], folder: &Utf8Path) -> Result<Hook, Fault> {
     }
 }
 
-fn limit(config: &Node, written: Option<u64>, usual: u64) -> Result<Duration, Fault> {
-    match written.unwrap_or(usual) {
+fn check_timeout(config: &Node, timeout_ms: u64) -> Result<(), Fault> {
+    match timeout_ms {
         0 => Err(config.fault("timeout_ms", "`timeout_ms` must be above 0")),
-        ms => Ok(Duration::from_millis(ms)),
+        _ => Ok(()),
     }
 }
 
-fn script(config: &Node, folder: &Utf8Path) -> Result<Script, Fault> {
-    let written: ScriptAsWritten = config.read()?;
-    if written.command.trim().is_empty() {
-        return Err(config.fault("command", "`command` names no program"));
+fn script(config: &Node, folder: &Utf8Path) -> Result<ScriptHook, Fault> {
+    let mut hook: ScriptHook = config.read()?;
+    if hook.command.trim().is_empty() {
+        return Err(config.fault("command", "`command` is empty"));
     }
-    let mut command = written.command;
-    // A program beside the test case; a line for the shell stays as it is.
-    if written.args.is_some() && command.starts_with("./") {
-        command = named::absolute(&folder.join(&command)).into_string();
+    check_timeout(config, hook.timeout_ms)?;
+    // A program beside the test case. A shell command line stays unchanged.
+    if hook.args.is_some() && hook.command.starts_with("./") {
+        hook.command = named::absolute(&folder.join(&hook.command)).into_string();
     }
-    Ok(Script {
-        command,
-        args: written.args,
-        env: written.env,
-        timeout: limit(config, written.timeout_ms, SCRIPT_TIMEOUT_MS)?,
-        working_dir: written
-            .working_dir
-            .map(|dir| named::absolute(&folder.join(dir))),
-    })
+    hook.working_dir = hook
+        .working_dir
+        .map(|dir| named::absolute(&folder.join(dir)));
+    Ok(hook)
 }
 
-fn webhook(config: &Node) -> Result<Webhook, Fault> {
-    let written: WebhookAsWritten = config.read()?;
-    if let Some(problem) = Client::problem_of(&written.url) {
+fn webhook(config: &Node) -> Result<WebhookHook, Fault> {
+    let hook: WebhookHook = config.read()?;
+    if let Some(problem) = Client::problem_of(&hook.url) {
         return Err(config.fault("url", format!("`url` cannot be used: {problem}")));
     }
-    let method = written.method.unwrap_or_else(|| METHODS[0].to_owned());
-    if !METHODS.contains(&method.as_str()) {
-        return Err(unknown_name(
-            config.span_of("method"),
-            "method",
-            &method,
-            &METHODS,
-        ));
+    let method = hook.method.as_str();
+    if !METHODS.contains(&method) {
+        let span = config.span_of("method");
+        return Err(unknown_name(span, "method", method, &METHODS));
     }
-    if written.secret.as_deref() == Some("") {
+    if hook.secret.as_deref() == Some("") {
         return Err(config.fault("secret", "`secret` is empty"));
     }
-    Ok(Webhook {
-        url: written.url,
-        method,
-        headers: written.headers,
-        artifacts: match written.include_artifacts {
-            Some(true) => WithArtifacts::Yes,
-            _ => WithArtifacts::No,
-        },
-        retries: match written.retry_on_failure {
-            Some(false) => Retries::None,
-            _ => Retries::Some,
-        },
-        secret: written.secret,
-        timeout: limit(config, written.timeout_ms, WEBHOOK_TIMEOUT_MS)?,
-    })
+    check_timeout(config, hook.timeout_ms)?;
+    Ok(hook)
 }
 
-fn database(config: &Node, folder: &Utf8Path) -> Result<Database, Fault> {
-    let written: DatabaseAsWritten = config.read()?;
-    let DatabaseKind::JsonFile = written.kind;
-    if written.output_path.is_empty() {
+fn database(config: &Node, folder: &Utf8Path) -> Result<DatabaseHook, Fault> {
+    let mut hook: DatabaseHook = config.read()?;
+    if hook.output_path.as_str().is_empty() {
         return Err(config.fault("output_path", "`output_path` is empty"));
     }
-    Ok(Database {
-        path: named::absolute(&folder.join(&written.output_path)),
-        entry: match written.include_full_bundle {
-            Some(false) => Entry::Summary,
-            _ => Entry::Bundle,
-        },
-        earlier: match written.append {
-            Some(false) => Earlier::Go,
-            _ => Earlier::Stay,
-        },
-    })
+    hook.output_path = named::absolute(&folder.join(&hook.output_path));
+    Ok(hook)
 }

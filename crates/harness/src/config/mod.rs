@@ -35,6 +35,7 @@ pub(crate) use execution::network_named;
 pub use execution::{Execution, GatewaySettings, read_script};
 pub use executor::{Executor, SlurmSettings};
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
+pub use hooks::{DatabaseHook, DatabaseKind, Hook, Hooks, ScriptHook, WebhookHook};
 pub use interpolate::Unset;
 pub(crate) use interpolate::Variables;
 pub use keep_workspace::KeepWorkspace;

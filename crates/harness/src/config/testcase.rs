@@ -20,9 +20,8 @@ use super::{
     source::Source,
 };
 use crate::{
-    config::{History, ProgressLimits},
+    config::{History, Hooks, ProgressLimits},
     fs::{is_safe_name, named},
-    hook::Hooks,
     task::{self, Reference},
 };
 

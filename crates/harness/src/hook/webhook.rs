@@ -7,8 +7,8 @@ use proctor_gateway::{Client, Outgoing, Reply};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Did, HookStatus, Scene};
-use crate::{fs::hex, record::PATCH_FILE};
+use super::{HookContext, HookResult, HookStatus};
+use crate::{config::WebhookHook, fs::hex, record::PATCH_FILE};
 
 /// How often it is tried.
 const ATTEMPTS: u32 = 3;
@@ -19,79 +19,31 @@ const LARGEST_ARTIFACT: u64 = 1 << 20;
 const SIGNATURE: &str = "x-proctor-signature-256";
 const BLOCK: usize = 64;
 
-/// Where results are sent.
-#[derive(Clone)]
-pub struct Webhook {
-    /// The URL.
-    pub url: String,
-    /// The method.
-    pub method: String,
-    /// More headers.
-    pub headers: BTreeMap<String, String>,
-    /// Whether the patch and the evaluators' files are sent along.
-    pub artifacts: WithArtifacts,
-    /// How often it is tried.
-    pub retries: Retries,
-    /// What the body is signed with.
-    pub secret: Option<String>,
-    /// How long one try may take.
-    pub timeout: Duration,
-}
-
-/// Whether files are sent along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithArtifacts {
-    /// Their text is.
-    Yes,
-    /// Only the results.
-    No,
-}
-
-/// How often a webhook is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retries {
-    /// Three times.
-    Some,
-    /// Once.
-    None,
-}
-
-/// Headers may hold secrets, and so may the URL.
-impl std::fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Webhook")
-            .field("method", &self.method)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Webhook {
+impl WebhookHook {
     pub(super) fn secrets(&self) -> Vec<String> {
         let headers = self.headers.values().cloned();
         headers.chain(self.secret.clone()).collect()
     }
 
-    pub(super) async fn run(&self, scene: &Scene<'_>) -> Did {
-        let body = match self.body(scene) {
+    pub(super) async fn run(&self, context: &HookContext<'_>) -> HookResult {
+        let body = match self.body(context) {
             Ok(body) => body,
-            Err(message) => return Did::new(HookStatus::Failed, message),
+            Err(message) => return HookResult::new(HookStatus::Failed, message),
         };
-        let roots = scene.host.env.get("SSL_CERT_FILE").map(Into::into);
+        let roots = context.host.env.get("SSL_CERT_FILE").map(Into::into);
         let client = match Client::new(&Vec::from_iter(roots)) {
             Ok(client) => client,
-            Err(error) => return Did::new(HookStatus::Failed, error.to_string()),
+            Err(error) => return HookResult::new(HookStatus::Failed, error.to_string()),
         };
-        let attempts = match self.retries {
-            Retries::Some => ATTEMPTS,
-            Retries::None => 1,
-        };
+        let attempts = if self.retry_on_failure { ATTEMPTS } else { 1 };
+        let timeout = Duration::from_millis(self.timeout_ms);
         let mut attempt = 1;
         loop {
             let sent = tokio::select! {
-                sent = client.send(self.outgoing(&body), self.timeout) => sent,
-                () = scene.cancel.cancelled() => Err(std::io::Error::other("interrupted")),
+                sent = client.send(self.outgoing(&body), timeout) => sent,
+                () = context.cancel.cancelled() => Err(std::io::Error::other("interrupted")),
             };
-            let is_last = attempt == attempts || scene.cancel.is_cancelled();
+            let is_last = attempt == attempts || context.cancel.is_cancelled();
             if is_last || !is_worth_another(&sent) {
                 return told(sent, attempt);
             }
@@ -100,15 +52,15 @@ impl Webhook {
         }
     }
 
-    fn body(&self, scene: &Scene<'_>) -> Result<Vec<u8>, String> {
-        let mut body = serde_json::to_value(scene.results).map_err(|error| error.to_string())?;
-        if self.artifacts == WithArtifacts::Yes {
-            let files = scene.results.iter();
+    fn body(&self, context: &HookContext<'_>) -> Result<Vec<u8>, String> {
+        let mut body = serde_json::to_value(context.results).map_err(|error| error.to_string())?;
+        if self.include_artifacts {
+            let files = context.results.iter();
             let left = files.flat_map(|results| &results.artifacts.evaluator_artifacts);
             let names = left.map(String::as_str).chain([PATCH_FILE]);
             let texts: BTreeMap<&str, String> = names
                 .filter_map(|name| {
-                    let path = scene.artifacts.join(name);
+                    let path = context.artifacts.join(name);
                     let size = path.metadata().ok()?.len();
                     let text = (size <= LARGEST_ARTIFACT).then(|| fs_err::read_to_string(&path));
                     Some((name, text?.ok()?))
@@ -146,20 +98,20 @@ fn is_worth_another(sent: &std::io::Result<Reply>) -> bool {
     }
 }
 
-fn told(sent: std::io::Result<Reply>, attempts: u32) -> Did {
-    let mut did = match sent {
-        Ok(reply) if (200..300).contains(&reply.status) => Did::new(
+fn told(sent: std::io::Result<Reply>, attempts: u32) -> HookResult {
+    let mut result = match sent {
+        Ok(reply) if (200..300).contains(&reply.status) => HookResult::new(
             HookStatus::Passed,
             format!("answered with status {}", reply.status),
         ),
-        Ok(reply) => Did::new(
+        Ok(reply) => HookResult::new(
             HookStatus::Failed,
             format!("answered with status {}", reply.status),
         ),
-        Err(error) => Did::new(HookStatus::Failed, format!("could not be reached: {error}")),
+        Err(error) => HookResult::new(HookStatus::Failed, format!("could not be reached: {error}")),
     };
-    did.attempts = Some(attempts);
-    did
+    result.attempts = Some(attempts);
+    result
 }
 
 /// HMAC-SHA256 (RFC 2104).

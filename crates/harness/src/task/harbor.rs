@@ -12,10 +12,9 @@ use super::{
 };
 use crate::{
     agent::{PromptSource, read_prompt_file},
-    config::{OutputLimits, ProgressLimits, Settings, Source, Variables},
+    config::{Hooks, OutputLimits, ProgressLimits, Settings, Source, Variables},
     evaluate::Evaluator,
     fs::{dir, named},
-    hook::Hooks,
 };
 
 /// Read a task's folder and check all of it.

@@ -23,9 +23,8 @@ use serde::{Deserialize, Serialize};
 pub use self::recipe::Recipe;
 use crate::{
     agent::PromptSource,
-    config::{AgentSpec, History, OutputLimits, ProgressLimits, Repo, Source},
+    config::{AgentSpec, History, Hooks, OutputLimits, ProgressLimits, Repo, Source},
     evaluate::Evaluator,
-    hook::Hooks,
     record::{AgentLimitsRecord, TaskKind},
 };
 use proctor_document::{ConfigError, Fault, Span};

@@ -13,9 +13,8 @@ use super::{
 };
 use crate::{
     agent::PromptSource,
-    config::{EvaluatorSpec, OutputLimits, ProgressLimits, Repo, Source, revision_problem},
+    config::{EvaluatorSpec, Hooks, OutputLimits, ProgressLimits, Repo, Source, revision_problem},
     evaluate::{Evaluator, JudgesBy, Protect, RepoCommand},
-    hook::Hooks,
 };
 
 /// The prompt, in the repo's root.

@@ -7,7 +7,7 @@ use camino::Utf8Path;
 use super::{Trial, prepare::NotRun};
 use crate::{
     area::Area,
-    hook::Scene,
+    hook::HookContext,
     outcome::Outcome,
     record::{self, HookPhase, HookRecord, HookStatus, Results},
     session::LogError,
@@ -15,7 +15,7 @@ use crate::{
 
 impl Trial<'_> {
     /// Run what makes the workspace ready. What it changes is not the agent's work; when it fails,
-    /// no agent did.
+    /// no agent result.
     pub(super) async fn pre_execution(
         &mut self,
         area: &Area,
@@ -29,7 +29,7 @@ impl Trial<'_> {
         variables.insert("REPO_DIR", workspace.to_string());
         variables.insert("REPO_URL", task.origin());
         variables.insert("BRANCH", task.branch().unwrap_or_default().to_owned());
-        let scene = Scene {
+        let context = HookContext {
             phase: HookPhase::PreExecution,
             variables,
             cwd: workspace,
@@ -41,7 +41,7 @@ impl Trial<'_> {
         };
         let mut done = Vec::new();
         for (at, hook) in task.hooks.pre_execution.iter().enumerate() {
-            let record = hook.run(&scene, at + 1).await;
+            let record = hook.run(&context, at + 1).await;
             let is_failed = record.status == HookStatus::Failed;
             done.push(record);
             if is_failed {
@@ -95,7 +95,7 @@ impl Trial<'_> {
         let _ = fs_err::create_dir(place.join("tmp"));
         let mut done: Vec<HookRecord> = Vec::new();
         for (at, hook) in hooks.iter().enumerate() {
-            let scene = Scene {
+            let context = HookContext {
                 phase: HookPhase::PostEvaluation,
                 variables: variables.clone(),
                 cwd: &self.artifacts,
@@ -105,7 +105,7 @@ impl Trial<'_> {
                 host: self.context.host,
                 cancel: self.context.cancel,
             };
-            done.push(hook.run(&scene, at + 1).await);
+            done.push(hook.run(&context, at + 1).await);
         }
         let failed = done
             .iter()

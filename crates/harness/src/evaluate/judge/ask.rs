@@ -14,10 +14,9 @@ use super::{
 };
 use crate::{
     agent::PromptSource,
-    config::{History, KeepWorkspace, OutputLimits, ProgressLimits, Repo},
+    config::{History, Hooks, KeepWorkspace, OutputLimits, ProgressLimits, Repo},
     evaluate::Judging,
     fs::dir,
-    hook::Hooks,
     model_access::Needs,
     outcome::Outcome,
     plan::{Policy, TrialPlan},
