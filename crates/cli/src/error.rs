@@ -4,17 +4,15 @@ use camino::Utf8PathBuf;
 use proctor_document::ConfigError;
 use proctor_gateway::GatewayError;
 use proctor_harness::{
-    check::CheckError,
-    clean::CleanError,
-    export::ExportError,
-    litellm::LiteLlmError,
+    cluster::spec::SpecError,
+    model_access::litellm::LiteLlmError,
     plan::{NoMatch, SameName},
     record::TrialStatus,
     report,
     rescore::RescoreError,
-    run::{FailedStart, RunError},
+    run::{FailedStart, RunError, check::CheckError, clean::CleanError},
     sandbox::docker::EngineError,
-    spec::SpecError,
+    trial::export::ExportError,
 };
 
 /// Exit codes.

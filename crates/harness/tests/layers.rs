@@ -2,35 +2,22 @@
 
 use proctor_testkit::layers;
 
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 11] = [
     "config",
     "hook",
-    "source",
     "task",
     "model_access",
-    "litellm",
     "plan",
     "workspace",
     "evaluate",
-    "export",
-    "provider_limits",
     "trial",
-    "control",
     "run",
-    "spec",
-    "rescore",
     "cluster",
-    "check",
-    "clean",
+    "rescore",
 ];
 
 /// Imports against the order that are still there. This list only shrinks.
-const ALLOWED: &[(&str, &str)] = &[
-    ("config", "task"),
-    ("evaluate", "trial"),
-    ("run", "cluster"),
-    ("task", "evaluate"),
-];
+const ALLOWED: &[(&str, &str)] = &[("config", "task"), ("task", "evaluate")];
 
 #[test]
 fn imports_follow_the_layer_order() {

@@ -3,10 +3,10 @@
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use proctor_harness::{
-    clean::{self, CleanError, Extent, Mode, Removed},
     cluster::{self, QueueCount},
     host::Host,
     record::list,
+    run::clean::{self, CleanError, Extent, Mode, Removed},
 };
 
 use crate::{

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    cluster::OnEnd,
     config::{Execution, KeepWorkspace, Settings},
-    control::Control,
     host::Host,
     plan::{RunPlan, TrialPlan},
     record::run_event::RunEvent,
-    run::Runner,
+    run::{OnEnd, Runner, control::Control},
     task::{Files, Task, existing},
 };
 use tokio_util::sync::CancellationToken;
@@ -43,6 +41,7 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
         retries: 0,
         control: &Control::default(),
         on_end: &OnEnd::default(),
+        run_jobs: None,
     };
     let cancel = CancellationToken::new();
     let progress = ui::Progress::new(args.progress, &host);

@@ -4,9 +4,9 @@
 use std::io::IsTerminal;
 
 use proctor_harness::{
-    cluster::OnEnd,
     config::{Execution, Executor},
     record::GatewayPlace,
+    run::OnEnd,
 };
 use tokio::sync::oneshot;
 

@@ -4,8 +4,8 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 
 use proctor_harness::{
     agents::{self, ADAPTERS},
-    export::{self, Exchange},
     transcript::{self, Contender, Format, Recording},
+    trial::export::{self, Exchange},
 };
 use proctor_record::VERSION;
 

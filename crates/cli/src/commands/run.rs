@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
+    cluster,
     config::{Executor, is_suite},
-    control::Control,
     host::Host,
     plan::RunPlan,
     record::run_event::RunEvent,
-    run::{RunSummary, Runner},
+    run::{RunSummary, Runner, control::Control},
     task::find,
 };
 use tokio_util::sync::CancellationToken;
@@ -74,6 +74,7 @@ fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
         retries: options.retry_infra,
         control: &control,
         on_end: &interrupts.on_end,
+        run_jobs: Some(cluster::run_jobs),
     };
     let cancel = CancellationToken::new();
     // The coordinator of a cluster only sees trials start and end, which lines show as well as a

@@ -2,9 +2,9 @@
 
 use proctor_harness::{
     agents::ADAPTERS,
+    cluster::spec::TrialSpec,
     config::{schema_for_config, schema_for_eval},
     record::{Record, Results},
-    spec::TrialSpec,
     transcript,
 };
 use serde_json::Value;

@@ -2,6 +2,7 @@
 
 use proctor_harness::{
     cluster::{self, QueueCount},
+    record,
     run::{RunStatus, status as read_status},
 };
 use serde::Serialize;
@@ -32,7 +33,7 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         .build()?;
     let queue = runtime.block_on(cluster::queued(&run, &host));
     let status = read_status(&run)?;
-    let silent = cluster::silent(&run);
+    let silent = record::silent(&run);
     if args.json {
         ui::print_json(&Standing {
             status,

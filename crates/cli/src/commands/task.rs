@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    check::{TaskCheck, check as prove},
     config::{Settings, is_suite, load_suite},
     host::Host,
     record::TrialStatus,
+    run::check::{TaskCheck, check as prove},
     task::{Task, case, find},
 };
 use tokio_util::sync::CancellationToken;

@@ -2,13 +2,13 @@
 
 use camino::Utf8Path;
 use proctor_harness::{
+    cluster::spec::{SpecError, TrialSpec},
     host::Host,
     record::{
         lease::{Holder, JobName, Seen},
         run_event::RunEvent,
     },
     run::attempt::Attempted,
-    spec::{SpecError, TrialSpec},
 };
 use tokio_util::sync::CancellationToken;
 

@@ -5,13 +5,11 @@ use std::{collections::BTreeMap, path::Path};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    cluster::OnEnd,
     config::{Execution, Settings},
-    control::Control,
     host::Host,
     plan::{CaseOptions, RunPlan, TrialPlan},
     record::{TrialStatus, run_event::RunEvent},
-    run::Runner,
+    run::{OnEnd, Runner, control::Control},
     secrets::Secrets,
 };
 use proctor_process::Supervisor;
@@ -90,6 +88,7 @@ async fn trials(plan: &RunPlan, host: &Host, number: usize) {
             retries: 0,
             control: &Control::default(),
             on_end: &OnEnd::default(),
+            run_jobs: None,
         };
         let listener = |_: usize, _: &RunEvent<'_>| {};
         let summary = runner

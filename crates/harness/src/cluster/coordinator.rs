@@ -4,7 +4,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Write,
-    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -22,24 +21,23 @@ use super::{
     slurm::{Shape, Slurm, word_in_log},
 };
 use crate::{
+    cluster::spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
     config::SlurmSettings,
     host::Host,
     model_access::{CoordinatorGateway, Models},
     outcome::Outcome,
     plan::TrialPlan,
     record::{
-        self, GatewayPlace, Meta, Record, RunDir, StoreError, TrialKey, TrialSummary,
+        self, GatewayPlace, Meta, Record, RunDir, StoreError, TrialKey,
         lease::{Holder, Leases, STALE},
         run_event::{RunEvent, TrialName},
         summary,
     },
     run::{
-        FailedStart, RunError, RunListener, Runner, SNAPSHOT_FILE,
+        FailedStart, Gathered, Jobs, JobsFuture, RunError, RunListener, Runner, SNAPSHOT_FILE,
         attempt::{finished, finished_afresh, settled},
         cache_of, trial_key,
     },
-    sandbox::LostEngine,
-    spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
     task::Files,
     trial::first_record,
     workspace::Bases,
@@ -49,23 +47,6 @@ use crate::{
 const ROUND: Duration = Duration::from_secs(1);
 /// The most that is told of a job's log.
 const LONGEST_LOG: usize = 2000;
-
-/// What becomes of the jobs when the head is asked to end.
-#[derive(Debug, Default)]
-pub struct OnEnd {
-    cancels: AtomicBool,
-}
-
-impl OnEnd {
-    /// They are cancelled; else they go on without the head.
-    pub fn cancel_jobs(&self) {
-        self.cancels.store(true, Ordering::Relaxed);
-    }
-
-    fn cancels(&self) -> bool {
-        self.cancels.load(Ordering::Relaxed)
-    }
-}
 
 /// What a run's jobs do, by the engine's account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -100,20 +81,17 @@ pub async fn queued(run: &Utf8Path, host: &Host) -> Option<QueueCount> {
     })
 }
 
-/// What came of the trials.
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    pub(crate) done: Vec<TrialSummary>,
-    pub(crate) failed_starts: Vec<FailedStart>,
-    pub(crate) lost_engines: Vec<LostEngine>,
-    /// Whether jobs go on without us.
-    pub(crate) is_detached: bool,
-    /// Whether somebody else cancelled jobs.
-    pub(crate) was_cancelled: bool,
+/// Runs the trials of a run as jobs of a Slurm cluster.
+pub fn run_jobs(jobs: Jobs<'_>) -> JobsFuture<'_> {
+    Box::pin(async move {
+        let coordinator = Coordinator::open(jobs.runner, jobs.run_dir, jobs.settings)?;
+        (jobs.on_start)();
+        coordinator.run(jobs.listener, jobs.cancel).await
+    })
 }
 
 /// The head of a run.
-pub(crate) struct Coordinator<'a> {
+struct Coordinator<'a> {
     run: &'a Runner<'a>,
     run_dir: &'a RunDir,
     slurm: Slurm<'a>,
@@ -136,7 +114,7 @@ pub(crate) struct Coordinator<'a> {
 
 impl<'a> Coordinator<'a> {
     /// Take up a run: what earlier heads did is seen, and what nodes need is written.
-    pub(crate) fn open(
+    fn open(
         run: &'a Runner<'a>,
         run_dir: &'a RunDir,
         settings: &'a SlurmSettings,
@@ -192,7 +170,7 @@ impl<'a> Coordinator<'a> {
     }
 
     /// See the run through, or leave it when that is asked for.
-    pub(crate) async fn run(
+    async fn run(
         mut self,
         listener: &RunListener<'_>,
         cancel: &CancellationToken,

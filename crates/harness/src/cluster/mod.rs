@@ -6,17 +6,11 @@ mod coordinator;
 mod lost_trials;
 mod paths;
 pub mod planner;
+pub mod spec;
 // Heads and nodes are Linux; elsewhere it would only take its time.
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod simulation;
 pub mod slurm;
 
-pub(crate) use self::{
-    coordinator::{Coordinator, Gathered},
-    paths::has_living,
-};
-pub use self::{
-    coordinator::{OnEnd, QueueCount, queued},
-    paths::silent,
-};
+pub use self::coordinator::{QueueCount, queued, run_jobs};

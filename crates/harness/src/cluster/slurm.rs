@@ -10,7 +10,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::quick::{self, QuickCommand, Source};
 
 use super::planner::{Array, Queued, TaskId, Word};
-use crate::{config::SlurmSettings, host::Host, model_access, record::GatewayPlace};
+use crate::{
+    config::SlurmSettings, host::Host, model_access, record::GatewayPlace, run::SlurmError,
+};
 
 /// No command of Slurm takes this long while its controller answers.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -24,27 +26,6 @@ pub struct Shape {
     pub memory_mib: Option<u64>,
     /// Processors.
     pub cpus: Option<u32>,
-}
-
-/// Slurm could not be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SlurmError {
-    /// A command is not there.
-    #[error("{program} could not be started")]
-    NotFound {
-        /// Which.
-        program: &'static str,
-        /// Why.
-        source: proctor_process::Error,
-    },
-    /// A command failed.
-    #[error("{program} failed: {message}")]
-    Failed {
-        /// Which.
-        program: &'static str,
-        /// What it said.
-        message: String,
-    },
 }
 
 /// The jobs of one run.

@@ -30,6 +30,8 @@ pub(crate) use protect::{Protect, globs};
 pub(crate) use verifier::{copy_without_ignored, make_executable};
 
 use std::{
+    error::Error,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -45,7 +47,8 @@ use crate::{
     fs::dir,
     host::Host,
     model_access::Models,
-    record::{Artifact, DEFAULT_WEIGHT, Verdict, VerdictError, VerdictStatus},
+    plan::TrialPlan,
+    record::{Artifact, DEFAULT_WEIGHT, Record, Verdict, VerdictError, VerdictStatus},
     sandbox::{Access, Rights, Room, RoomSpec, Sandbox, View, docker::Network},
     task::{Environment, Files, Install, Reference, Task, Verifier},
     usage::Usage,
@@ -172,6 +175,27 @@ pub struct Desk<'a> {
     pub run_id: &'a str,
     /// The trial's place among all, as a path: judges' calls are recorded below it.
     pub label: Utf8PathBuf,
+    /// Runs a judge that is an agent.
+    pub run_trial: RunTrial,
+}
+
+/// Runs a judge as a trial of its own. Trials call evaluators, so evaluators get this as a callback.
+pub type RunTrial = for<'a> fn(JudgeTrial<'a>) -> JudgeFuture<'a>;
+
+/// The record of a judge's trial, or the reason that the trial could not be started.
+pub type JudgeFuture<'a> = Pin<Box<dyn Future<Output = Result<Record, Box<dyn Error>>> + 'a>>;
+
+/// A judge that is an agent, as a trial.
+#[derive(Clone, Copy)]
+pub struct JudgeTrial<'a> {
+    /// The plan of the trial.
+    pub plan: &'a TrialPlan,
+    /// The judging that it is part of.
+    pub judging: &'a Judging<'a>,
+    /// The gateway of the judge.
+    pub models: Option<&'a Models>,
+    /// The folder of the judge's results.
+    pub folder: &'a Utf8Path,
 }
 
 /// What a task is about, for a judge.

@@ -19,10 +19,9 @@ use crate::{
     foreign::{self, ForeignMeta, PATCH_FILE},
     record::{self, META_FILE, StoreError, Verdict, meta_scores, score::Score},
     sandbox::{Room, RoomSpec, Sandbox},
-    source::Source,
     task::{Checkout, Files, Task},
     trial,
-    workspace::{Base, Change, Workspace},
+    workspace::{Base, Change, Workspace, source::Source},
 };
 
 /// Where the workspace of a repo's task is seen in containers.

@@ -18,11 +18,10 @@ use crate::{
         score::Score,
     },
     sandbox::{Room, RoomSpec, Sandbox, docker::EngineError},
-    source::Source,
     task::{Checkout, Files, Task, VerifierMode},
     trial,
     usage::Usage,
-    workspace::{Base, Change, Workspace},
+    workspace::{Base, Change, Workspace, source::Source},
 };
 
 /// What is on record of a trial.
@@ -193,6 +192,7 @@ impl Rescore<'_> {
                 kept_since: context.kept_since,
                 run_id: &context.run_id,
                 label: record::trial_path(subject.agent, &task.name, subject.trial),
+                run_trial: trial::run_judge,
             },
             cancel: context.cancel,
         };

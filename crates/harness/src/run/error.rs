@@ -4,8 +4,7 @@ use camino::Utf8PathBuf;
 use proctor_gateway::GatewayError;
 
 use crate::{
-    cluster::slurm::SlurmError,
-    litellm::LiteLlmError,
+    model_access::litellm::LiteLlmError,
     record::{NoRun, StoreError},
     sandbox::docker::EngineError,
     trial::TrialError,
@@ -47,4 +46,25 @@ pub enum RunError {
     /// LiteLLM cannot be used.
     #[error(transparent)]
     LiteLlm(#[from] LiteLlmError),
+}
+
+/// Slurm could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SlurmError {
+    /// A command is not there.
+    #[error("{program} could not be started")]
+    NotFound {
+        /// Which.
+        program: &'static str,
+        /// Why.
+        source: proctor_process::Error,
+    },
+    /// A command failed.
+    #[error("{program} failed: {message}")]
+    Failed {
+        /// Which.
+        program: &'static str,
+        /// What it said.
+        message: String,
+    },
 }

@@ -16,13 +16,15 @@ use super::{
 use crate::{
     fs::dir,
     plan::TrialPlan,
-    provider_limits::{Providers, Turn, pause},
     record::{
         self, Meta, Record, RunDir, TrialKey, TrialStatus, TrialSummary, lease::Holder,
         run_event::RunEvent, summary,
     },
     sandbox::Seat,
-    trial::{Cause, TrialError},
+    trial::{
+        Cause, TrialError,
+        provider_limits::{Providers, Turn, pause},
+    },
 };
 
 /// How a trial of a run ended.

@@ -5,15 +5,20 @@
 //! judges, caches and event logs. `job` takes one trial through its attempts, and `attempt` holds the lease on it.
 
 pub mod attempt;
+pub mod check;
+pub mod clean;
+pub mod control;
 mod error;
 mod job;
+mod jobs;
 mod resources;
 mod runner;
 mod status;
 mod summary;
 
 pub use self::{
-    error::RunError,
+    error::{RunError, SlurmError},
+    jobs::{Gathered, Jobs, JobsFuture, OnEnd, RunJobs},
     runner::{RunListener, Runner},
     status::{RunStatus, status},
     summary::{FailedStart, RunSummary},

@@ -10,8 +10,10 @@ use super::RunError;
 use crate::{
     config::{Execution, GatewaySettings, KeepWorkspace},
     host::Host,
-    litellm::{LiteLlm, LiteLlmAccount},
-    model_access::{Models, Place},
+    model_access::{
+        Models, Place,
+        litellm::{LiteLlm, LiteLlmAccount},
+    },
     plan::TrialPlan,
     record::{EventLog, EventWriter, StoreError, run_event::Listener},
     sandbox::{LostEngine, Pool, Sandbox, Seat},

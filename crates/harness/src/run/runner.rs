@@ -9,25 +9,23 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of,
     job::{Done, Job, StoppedAgents},
+    jobs::{Gathered, Jobs, OnEnd, RunJobs},
     summary::in_order,
 };
 use crate::{
     calibration::calibrate,
-    cluster::{Coordinator, Gathered, OnEnd},
     config::{Execution, Executor},
-    control::Control,
     fs::{dir, new_id, pointer},
     host::Host,
-    litellm::LiteLlmAccount,
-    model_access,
+    model_access::{self, litellm::LiteLlmAccount},
     plan::{Input, RunPlan, TrialPlan},
     platform,
-    provider_limits::Providers,
     record::{
         self, PLAN_FILE, PlanFile, RunDir, SUMMARY_FILE, StoreError, TrialKey, lease::Holder,
         run_event::RunEvent,
     },
-    trial::TrialError,
+    run::control::Control,
+    trial::{TrialError, provider_limits::Providers},
     workspace::Bases,
 };
 
@@ -61,6 +59,8 @@ pub struct Runner<'a> {
     pub control: &'a Control,
     /// Whether a cluster's jobs are cancelled with the run.
     pub on_end: &'a OnEnd,
+    /// Runs trials as jobs of a cluster; `None` runs all trials on this machine.
+    pub run_jobs: Option<RunJobs>,
 }
 
 impl Runner<'_> {
@@ -160,10 +160,18 @@ impl Runner<'_> {
             run_dir: &run_dir.path,
             trials: self.plan.trials.len(),
         };
-        if let Executor::Slurm(settings) = &self.execution.executor {
-            let coordinator = Coordinator::open(self, run_dir, settings)?;
-            listener(0, &started);
-            let gathered = coordinator.run(listener, cancel).await?;
+        if let (Executor::Slurm(settings), Some(run_jobs)) =
+            (&self.execution.executor, self.run_jobs)
+        {
+            let jobs = Jobs {
+                runner: self,
+                run_dir,
+                settings,
+                on_start: &|| listener(0, &started),
+                listener,
+                cancel,
+            };
+            let gathered = run_jobs(jobs).await?;
             return self.sum_up(run_dir, gathered, None, cancel);
         }
         let spec = ResourceSpec {

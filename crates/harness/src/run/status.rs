@@ -7,7 +7,7 @@ use super::{RunError, RunSummary, attempt::finished, summary::in_order};
 use crate::{
     calibration::calibrate,
     fs::is_locked,
-    litellm::LiteLlmAccount,
+    model_access::litellm::LiteLlmAccount,
     record::{self, PlanFile, TrialSummary, summary},
 };
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     calibration::TaskSummary,
-    litellm::LiteLlmAccount,
+    model_access::litellm::LiteLlmAccount,
     plan::TrialPlan,
     record::{TrialStatus, TrialSummary},
     sandbox::LostEngine,

@@ -27,8 +27,8 @@ use crate::{
         Sandbox, View,
         docker::{EngineError, Image, Network as EngineNetwork},
     },
-    source::Source,
     task::{self, Environment},
+    workspace::source::Source,
 };
 
 /// Where the workspace of a repo's task is seen.

@@ -8,7 +8,7 @@ use crate::{
     agent::{LaunchError, PromptFileError},
     record::StoreError,
     sandbox::docker::EngineError,
-    source::SourceError,
+    workspace::source::SourceError,
 };
 
 /// Why a trial has no end: bad input that only shows when it is used, or a record that could

@@ -15,18 +15,20 @@ use tempfile::NamedTempFile;
 use super::{Ran, Ready, Trial, chain, logs_folder, millis, prepare::NotRun, settled};
 use crate::{
     config::CheckLoop,
-    export::{CONTEXT_FILE, PROMPT_FILE},
     fs::dir,
     model_access::CALLS_FILE,
     outcome::Outcome,
-    provider_limits::pause,
     record::{
         self, CheckRecord, IterationReason, IterationRecord, RetryOn, StoreError,
         run_event::RunEvent,
     },
     sandbox::shell::{self, ShellCommand},
     transcript::LogWriter,
-    trial::sidecar,
+    trial::{
+        export::{CONTEXT_FILE, PROMPT_FILE},
+        provider_limits::pause,
+        sidecar,
+    },
 };
 
 /// The folder of earlier iterations, below the artifacts.

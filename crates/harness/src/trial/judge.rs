@@ -91,6 +91,7 @@ impl Trial<'_> {
             kept_since: None,
             run_id: self.context.run_id,
             label: record::trial_path(&plan.name, &plan.task.name, plan.number),
+            run_trial: super::run_judge,
         }
     }
 }

@@ -3,11 +3,14 @@
 mod container;
 mod drive;
 mod error;
+pub mod export;
 mod hooks;
 mod iterate;
 mod judge;
+mod judge_trial;
 mod keep;
 mod prepare;
+pub mod provider_limits;
 mod run;
 mod script;
 pub mod sdk_server;
@@ -59,6 +62,7 @@ use crate::{
     usage::Usage,
     workspace::{Bases, Change, Workspace},
 };
+pub(crate) use judge_trial::run_judge;
 
 /// The signals that end processes from outside: HUP, INT, KILL and TERM.
 const ENDING_SIGNALS: [i32; 4] = [1, 2, 9, 15];

@@ -14,7 +14,6 @@ use crate::{
     agent::{Authentication, Launch, LaunchContext, PromptSource, read_workspace_prompt},
     area::Area,
     availability,
-    export::PROMPT_FILE,
     fs::{beneath::Beneath, hex},
     model_access,
     outcome::Outcome,
@@ -26,7 +25,7 @@ use crate::{
     },
     sandbox::{Network, container_env, docker::Image},
     secrets::Secrets,
-    trial::socket::Socket,
+    trial::{export::PROMPT_FILE, socket::Socket},
 };
 
 /// The variable that says when the agent's time is over.

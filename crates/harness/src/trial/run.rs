@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ran, Ready, SHELLS_SIGNAL, Trial, chain, logs_folder, millis};
 use crate::{
-    export::CONTEXT_FILE,
     fs::dir,
     model_access::{self, KeyAccount, Models},
     outcome::{EndedBy, Ending, Outcome},
@@ -16,7 +15,10 @@ use crate::{
     record::{self, GatewayRecord, cli::Cli, run_event::Phase},
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
-    trial::drive::{Drive, Driven},
+    trial::{
+        drive::{Drive, Driven},
+        export::CONTEXT_FILE,
+    },
     usage::UsageSource,
 };
 

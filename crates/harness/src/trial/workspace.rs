@@ -17,9 +17,11 @@ use crate::{
         docker::Image,
         shell::{self, ShellCommand},
     },
-    source::{Source, SourceError},
     task::{Checkout, Environment, Files, Install, Reference},
-    workspace::{Base, Workspace, WorkspaceError},
+    workspace::{
+        Base, Workspace, WorkspaceError,
+        source::{Source, SourceError},
+    },
 };
 
 impl Trial<'_> {

@@ -23,8 +23,8 @@ use crate::{
     git::{Git, SHALLOW},
     host::Host,
     platform,
-    source::Source,
     task::Checkout,
+    workspace::source::Source,
 };
 
 /// One commit without history or remotes, or a folder.

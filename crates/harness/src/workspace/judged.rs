@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
 use super::{Change, Origin, Workspace, WorkspaceError, numstat::parse_numstat};
-use crate::source::Source;
+use crate::workspace::source::Source;
 
 impl Workspace {
     /// Do again what was done once: bring the installation's patch and then the agent's into the

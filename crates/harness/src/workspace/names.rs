@@ -1,7 +1,7 @@
 //! The names of files in trees: which there are, and in which two trees differ.
 
 use super::{Workspace, WorkspaceError};
-use crate::{git::GitError, source::Source};
+use crate::{git::GitError, workspace::source::Source};
 
 impl Workspace {
     /// The files of a tree.

@@ -4,7 +4,7 @@ use camino::Utf8Path;
 use fs_err as fs;
 
 use super::{Workspace, WorkspaceError};
-use crate::{source::Source, task::Reference};
+use crate::{task::Reference, workspace::source::Source};
 
 impl Workspace {
     /// The tree that the reference solution makes of the base.

@@ -13,8 +13,8 @@ use std::{
 
 use jiff::Timestamp;
 use proctor_harness::{
-    control::Control,
     record::follow::{RunView, RunWatch},
+    run::control::Control,
 };
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::Notify;

@@ -1,7 +1,7 @@
 //! Asking a judge: an agent in a copy of the result, as a trial of its own, or a model through
 //! the gateway. Either way with a key of its own, so that its cost is not the agent's.
 
-use std::{pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     agent::PromptSource,
-    config::{History, Hooks, KeepWorkspace, OutputLimits, ProgressLimits, Repo},
-    evaluate::Judging,
+    config::{History, Hooks, OutputLimits, ProgressLimits, Repo},
+    evaluate::{JudgeTrial, Judging},
     fs::dir,
     model_access::Needs,
     outcome::Outcome,
@@ -23,9 +23,8 @@ use crate::{
     record::{self, GatewayRecord, Record, TaskKind},
     session::{MessageKind, Role},
     task::{Asks, Checkout, Files, RunFolder, Task, TaskLimits},
-    transcript, trial,
+    transcript,
     usage::Usage,
-    workspace::Bases,
 };
 
 /// The longest answer of a model, in tokens.
@@ -127,50 +126,38 @@ impl Question<'_> {
         request
     }
 
-    /// Run the judge as a trial of its own. The future is boxed: trials judge, and judges are trials.
-    fn run<'a>(
-        &'a self,
-        judge: &'a AgentJudge,
-        copy: &'a Utf8Path,
-        request: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Record, String>> + 'a>> {
-        Box::pin(async move {
-            let judging = self.judging;
-            let agent = judge.agent(request);
-            let agent = agent.map_err(|_| "the judge cannot be asked this".to_owned())?;
-            let models = judging
-                .desk
-                .models
-                .map(crate::model_access::Models::for_judges);
-            let plan = TrialPlan {
-                policy: Policy::default(),
-                task: Arc::new(self.task(judge, copy, request)),
-                adapter: judge.adapter,
-                name: self.label.clone(),
-                agent: agent.into(),
-                package: None,
-                number: 1,
-                gateway: None,
-            };
-            let quiet = |_: &crate::record::run_event::RunEvent<'_>| {};
-            let context = trial::Context {
-                host: judging.host,
-                sandbox: judging.sandbox,
-                models: models.as_ref(),
-                pass_through: &[],
-                keep_workspace: KeepWorkspace::None,
-                judges: None,
-                cache: judging.desk.cache,
-                bases: &Bases::default(),
-                run_id: judging.desk.run_id,
-                folder: &self.folder,
-                listener: &quiet,
-                cancel: judging.cancel,
-                cause: &trial::Cause::default(),
-            };
-            let ran = Box::pin(trial::run(&plan, &context)).await;
-            ran.map_err(|error| format!("the judge could not be started: {error}"))
-        })
+    /// Run the judge as a trial of its own.
+    async fn run(
+        &self,
+        judge: &AgentJudge,
+        copy: &Utf8Path,
+        request: &str,
+    ) -> Result<Record, String> {
+        let judging = self.judging;
+        let agent = judge.agent(request);
+        let agent = agent.map_err(|_| "the judge cannot be asked this".to_owned())?;
+        let models = judging
+            .desk
+            .models
+            .map(crate::model_access::Models::for_judges);
+        let plan = TrialPlan {
+            policy: Policy::default(),
+            task: Arc::new(self.task(judge, copy, request)),
+            adapter: judge.adapter,
+            name: self.label.clone(),
+            agent: agent.into(),
+            package: None,
+            number: 1,
+            gateway: None,
+        };
+        let trial = JudgeTrial {
+            plan: &plan,
+            judging,
+            models: models.as_ref(),
+            folder: &self.folder,
+        };
+        let ran = (judging.desk.run_trial)(trial).await;
+        ran.map_err(|error| format!("the judge could not be started: {error}"))
     }
 
     fn task(&self, judge: &AgentJudge, copy: &Utf8Path, request: &str) -> Task {

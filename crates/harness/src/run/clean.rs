@@ -4,10 +4,10 @@
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::{
-    area, cluster,
+    area,
     fs::{dir, pointer},
     platform,
-    record::{RunDir, follow::trial_folders, list},
+    record::{self, RunDir, follow::trial_folders, list},
 };
 
 /// What of a run goes.
@@ -71,7 +71,7 @@ pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, C
     let held = RunDir::open(run).map_err(|_| CleanError::Running {
         run: run.to_owned(),
     })?;
-    if cluster::has_living(&held.path) {
+    if record::has_living(&held.path) {
         return Err(CleanError::Running {
             run: run.to_owned(),
         });

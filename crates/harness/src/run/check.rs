@@ -9,13 +9,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cluster::OnEnd,
     config::{Execution, KeepWorkspace},
-    control::Control,
     host::Host,
     plan::{RunPlan, TrialPlan},
     record::{Record, TrialStatus, run_event::RunEvent},
-    run::{RunError, Runner},
+    run::{OnEnd, RunError, Runner, control::Control},
     sandbox::SandboxKind,
     task::Task,
 };
@@ -119,6 +117,7 @@ impl Calibration<'_> {
             retries: 0,
             control: &Control::default(),
             on_end: &OnEnd::default(),
+            run_jobs: None,
         };
         let records = Mutex::new(Vec::new());
         let listener = |_, event: &RunEvent<'_>| {

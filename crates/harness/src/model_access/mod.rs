@@ -2,6 +2,7 @@
 //! own. Real keys stay in the gateway; what a trial used has a second, independent source.
 
 mod account;
+pub mod litellm;
 mod nodes;
 mod reconcile;
 pub mod standalone;

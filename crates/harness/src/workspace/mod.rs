@@ -15,6 +15,7 @@ mod nested;
 mod numstat;
 mod pristine;
 mod reference;
+pub(crate) mod source;
 
 use std::sync::{Arc, Mutex};
 
@@ -35,7 +36,7 @@ use crate::{
     git::{Git, GitError},
     host::Host,
     platform, record,
-    source::{Source, SourceError},
+    workspace::source::{Source, SourceError},
 };
 
 /// Who our commits are by: fixed, so that the same tree gives the same commit.
