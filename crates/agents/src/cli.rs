@@ -12,14 +12,14 @@ use proctor_record::{
 use serde_json::{Value, json};
 
 use super::{
-    command_line::CommandLine,
+    command_line::{CommandLine, flag_value},
     model_name,
     setting::{self, Flag, Setting, Values},
     verdict::Names,
 };
 use crate::agent::{
-    Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
-    PromptSource, Terminal, resolve_prompt,
+    Adapter, Agent, AgentSection, Authentication, Endpoint, Input, Launch, LaunchContext,
+    LaunchError, PromptSource, Terminal, resolve_prompt,
 };
 
 /// A row of the table: one CLI.
@@ -248,7 +248,8 @@ impl Agent for CliContestant {
     }
 
     fn model(&self) -> Option<&str> {
-        self.model.as_deref()
+        let told = || flag_value(&self.args, "--model");
+        self.model.as_deref().or_else(told)
     }
 
     fn wire_model(&self) -> Option<&str> {
@@ -304,7 +305,7 @@ impl Agent for CliContestant {
         };
         launch.env.extend(self.env.clone());
         setup(self, context, &mut launch)?;
-        self.check_env(&launch)?;
+        self.check_env(context.endpoint, &launch)?;
         Ok(launch)
     }
 }
@@ -342,10 +343,14 @@ impl CliContestant {
         Ok(line.argv)
     }
 
-    /// A variable that leads the CLI to the gateway cannot lead it elsewhere as well.
-    fn check_env(&self, launch: &Launch) -> Result<(), LaunchError> {
-        let lost = self.env.iter();
-        let mut lost = lost.filter(|(name, value)| launch.env.get(*name) != Some(value));
+    /// An address of the user's must not lead the CLI past the gateway. A key does no harm: the gateway's
+    /// takes its place.
+    fn check_env(&self, endpoint: Option<&Endpoint>, launch: &Launch) -> Result<(), LaunchError> {
+        let key = endpoint.map(|endpoint| &endpoint.key);
+        let mut lost = self.env.iter().filter(|(name, value)| {
+            let set = launch.env.get(*name);
+            set != Some(value) && set != key
+        });
         match lost.next() {
             None => Ok(()),
             Some((name, _)) => Err(self.names.bypass(name)),

@@ -89,6 +89,7 @@ pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
 });
 
 /// The key, and `config.toml`: nothing is sent except to the models.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of all rows")]
 fn setup(
     agent: &CliContestant,
     context: &LaunchContext<'_>,

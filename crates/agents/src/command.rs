@@ -43,7 +43,7 @@ pub struct Command;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Command")]
-struct Settings {
+struct CommandSettings {
     /// What is asked: this or `prompt_file`.
     prompt: Option<String>,
     /// A file with what is asked.
@@ -92,11 +92,11 @@ impl Adapter for Command {
     }
 
     fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        generator.subschema_for::<Settings>()
+        generator.subschema_for::<CommandSettings>()
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        let mut settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+        let mut settings: CommandSettings = section.config.read().map_err(|fault| vec![fault])?;
         let mut faults = check(&settings, section);
         let prompt = resolve_prompt(
             settings.prompt.as_deref(),
@@ -164,7 +164,7 @@ fn check_program(path: &Utf8Path, section: &AgentSection<'_>) -> Result<(), Faul
 }
 
 /// Everything that is wrong with the settings beside the prompt.
-fn check(settings: &Settings, section: &AgentSection<'_>) -> Vec<Fault> {
+fn check(settings: &CommandSettings, section: &AgentSection<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let config = section.config;
     if settings.command.first().is_none_or(String::is_empty) {
@@ -239,7 +239,7 @@ fn unknown(word: &str) -> Option<&str> {
 struct Program {
     prompt: PromptSource,
     model: Option<String>,
-    settings: Settings,
+    settings: CommandSettings,
     script: Option<Script>,
 }
 

@@ -59,3 +59,16 @@ impl<'a> CommandLine<'a> {
         self.cli.help.is_empty() || self.cli.has_flag(flag)
     }
 }
+
+/// The value of `flag` in a list of arguments, as `--flag value` or `--flag=value`.
+pub(super) fn flag_value<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
+    let joined = |arg: &'a String| arg.strip_prefix(flag)?.strip_prefix('=');
+    let at = |at: usize| {
+        if args[at] == flag {
+            args.get(at + 1).map(String::as_str)
+        } else {
+            joined(&args[at])
+        }
+    };
+    (0..args.len()).find_map(at)
+}

@@ -82,6 +82,7 @@ pub(super) const SYSTEM_PROMPT: Setting = Setting::new(
 pub(super) const MAX_TURNS: Setting = Setting::new("max_turns", Kind::Count, "The most turns.");
 
 /// The gateway, and the files that stand for settings.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of all rows")]
 fn setup(
     agent: &CliContestant,
     context: &LaunchContext<'_>,

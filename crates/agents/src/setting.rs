@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_document::{Fault, Node, Value, unknown_name};
+use proctor_document::{Fault, FaultKind, Node, Value, unknown_name};
 use proctor_record::fs::named;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value as Json, json};
@@ -245,7 +245,8 @@ pub(super) fn read(
     }
     for (span, key, node) in entries {
         let Some(row) = all().find(|row| row.key == key) else {
-            faults.push(unknown_name(*span, "key", key, &known));
+            let fault = unknown_name(*span, "key", key, &known);
+            faults.push(fault.with_kind(FaultKind::UnknownKey(key.clone())));
             continue;
         };
         match row.read(section, node) {

@@ -1,5 +1,5 @@
-//! The verdict on a CLI's session: what it said at its end, its exit code and who ended it,
-//! together. No exit code alone is believed: several CLIs exit with 0 after any failure.
+//! The verdict on a CLI's session: what it said at its end, its exit code and what ended it,
+//! together. All CLIs share it. No exit code alone is believed: several CLIs exit with 0 after any failure.
 
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome, exit_in_words},
@@ -32,6 +32,13 @@ pub(super) enum End {
     Done,
     /// It stopped by itself before it was done: a limit of its own, a loop.
     GaveUp {
+        /// The code, without the CLI's name.
+        code: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// It ended with an error of its own.
+    Error {
         /// The code, without the CLI's name.
         code: &'static str,
         /// Why.
@@ -88,6 +95,9 @@ impl Names {
             End::GaveUp { code, why } => {
                 self.one(Outcome::GaveUp, code, format!("{} {why}", self.title))
             }
+            End::Error { code, why } => {
+                self.one(Outcome::AgentError, code, format!("{} {why}", self.title))
+            }
             End::Failed(fault) => self.failed(fault),
             End::Open | End::Retrying(_) => self.judge_cut_off(end, ending, last_words),
         }
@@ -98,12 +108,13 @@ impl Names {
             (Some(EndedBy::Session), _, _) | (None, Some(0) | None, None) => {
                 (Outcome::Completed, Vec::new())
             }
-            (Some(_), _, _) => self.one(
+            (Some(by), _, _) => self.one(
                 Outcome::Completed,
                 "ENDED_AFTER_RESULT",
                 format!(
-                    "{} was done and did not exit; it was ended. Its work stands.",
-                    self.title
+                    "{} was done and did not exit; it was ended by {}. Its work stands.",
+                    self.title,
+                    reason(by)
                 ),
             ),
             (None, _, _) => self.exited(ending, last_words),
@@ -140,7 +151,10 @@ impl Names {
                 (_, Some(by)) if by.is_time_limit() => self.one(
                     Outcome::Timeout,
                     "TIMEOUT",
-                    format!("timeout: {title} was ended before it was done"),
+                    format!(
+                        "timeout: {title} was ended by {} before it was done",
+                        reason(by)
+                    ),
                 ),
                 (_, Some(EndedBy::Loop)) => (Outcome::Loop, Vec::new()),
                 _ if ending.signal.is_some() || ending.code.is_some_and(|code| code != 0) => {
@@ -150,7 +164,7 @@ impl Names {
                     Outcome::AgentError,
                     "NO_RESULT",
                     format!(
-                        "{title} ended without saying that it was done, which is no success whatever its exit code{}",
+                        "{title} ended without a result, which is not a success whatever its exit code{}",
                         after_colon(last_words)
                     ),
                 ),
@@ -178,7 +192,7 @@ impl Names {
         let title = self.title;
         if ending.signal == Some(SIGKILL) || ending.code == Some(128 + SIGKILL) {
             let message =
-                format!("{title} was killed (SIGKILL), not by Proctor: perhaps for want of memory");
+                format!("{title} was killed (SIGKILL), but not by Proctor: perhaps out of memory");
             return self.one(Outcome::AgentError, "KILLED", message);
         }
         let how = match (ending.code, ending.signal) {
@@ -233,6 +247,19 @@ impl Names {
     fn one(self, outcome: Outcome, code: &str, message: String) -> (Outcome, Vec<LogError>) {
         let code = format!("{}_{code}", self.code);
         (outcome, vec![LogError::new(&code, message)])
+    }
+}
+
+fn reason(by: EndedBy) -> &'static str {
+    match by {
+        EndedBy::WallLimit => "the time limit",
+        EndedBy::IdleLimit => "the idle limit",
+        EndedBy::NoProgress => "the limit without progress",
+        EndedBy::Loop => "the limit of repetitions",
+        EndedBy::OutputLimit => "the output limit",
+        EndedBy::Cancelled => "a cancelled run",
+        EndedBy::Session => "the session",
+        EndedBy::SupervisorLost => "the loss of its supervisor",
     }
 }
 
@@ -308,6 +335,15 @@ mod tests {
             &failed(401),
             exited(0),
             (Outcome::Auth, Some("SOME_AUTH_FAILED")),
+        );
+        let broken = End::Error {
+            code: "EXECUTION_ERROR",
+            why: "ended with an error".to_owned(),
+        };
+        check(
+            &broken,
+            exited(0),
+            (Outcome::AgentError, Some("SOME_EXECUTION_ERROR")),
         );
         check(
             &failed(400),

@@ -195,6 +195,15 @@ fn an_endpoint_serves_every_maker_that_it_knows() {
     OPENAI_API_BASE=http://127.0.0.1:4000/v1
     OPENAI_API_KEY=virtual
     ");
+    let own = "model: sonnet\nenv: {OPENAI_API_BASE: 'http://elsewhere'}";
+    let refused = replay::launch(&AIDER, own, HELP, Some(&endpoint));
+    assert_eq!(
+        refused.err().unwrap().to_string(),
+        "`env.OPENAI_API_BASE` would lead aider past the gateway"
+    );
+    let own = "model: sonnet\nenv: {OPENAI_API_KEY: real}";
+    let launch = replay::launch(&AIDER, own, HELP, Some(&endpoint)).unwrap();
+    assert_eq!(launch.env["OPENAI_API_KEY"], "virtual");
     let other = replay::launch(&AIDER, "model: deepseek/x", HELP, Some(&endpoint));
     let message = other.err().unwrap().to_string();
     assert_eq!(message, "the gateway has no models of `deepseek`");

@@ -2,7 +2,7 @@
 //! initialise, send the prompt once, answer permission requests, stop after the result.
 //! Current CLIs nest what they ask in `request`; a client that does not (`flat`) is answered alike.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use proctor_record::{
     outcome::{Ending, Outcome},
@@ -244,9 +244,25 @@ fn is_control(line: &[u8]) -> bool {
 }
 
 fn send(host: &mut dyn SessionHost, message: &Value) {
-    let mut line = message.to_string().into_bytes();
-    line.push(b'\n');
-    host.reply(line);
+    let mut line = ascii(&message.to_string());
+    line.push('\n');
+    host.reply(line.into_bytes());
+}
+
+/// JSON with escapes for all that is not ASCII: 2.1.30 reads its input in blocks of 64 KiB and corrupts a
+/// character that is cut in two.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_ascii() {
+            text.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(text, "\\u{unit:04x}").expect("a string takes every text");
+            }
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -370,6 +386,16 @@ mod tests {
         assert_eq!(conclusion.turns, Some(1));
         let usage = conclusion.usage.unwrap();
         assert_eq!(usage.total.input_tokens, Some(7));
+    }
+
+    #[test]
+    fn messages_are_ascii_and_say_the_same() {
+        let text = "ä € 🦀 \\ \"quoted\"".repeat(10);
+        let json = json!({ "text": text }).to_string();
+        let escaped = ascii(&json);
+        assert!(escaped.is_ascii(), "{escaped}");
+        let read: Value = serde_json::from_str(&escaped).unwrap();
+        assert_eq!(read["text"], text.as_str());
     }
 
     #[test]

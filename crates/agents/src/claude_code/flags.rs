@@ -10,9 +10,14 @@ use super::{
     definitions,
     settings::{PermissionPolicy, PromptDelivery, Resolved, Transport},
     stream::{AfterResult, ClaudeSession, Form},
+    verdict::NAMES,
 };
-use crate::agent::{Input, Launch, LaunchContext, LaunchError, Terminal};
+use crate::{
+    agent::{Input, Launch, LaunchContext, LaunchError, Terminal},
+    command_line::CommandLine,
+};
 
+const BASE_URL: &str = "ANTHROPIC_BASE_URL";
 /// Above this many characters old versions lost what came on standard input.
 const LARGE_PROMPT: usize = 7_000;
 /// The first version with `--sdk-url`.
@@ -26,20 +31,14 @@ pub(super) fn launch(
     config: &Resolved,
     context: &LaunchContext<'_>,
 ) -> Result<Launch, LaunchError> {
-    let cli = context
-        .cli
-        .ok_or_else(|| invalid("the claude program was not found", None))?;
     let transport = transport(config, context);
-    let mut command = CommandLine {
-        cli,
-        argv: vec![cli.path.to_string()],
-    };
-    command.transport(transport, config, context)?;
-    command.permissions(transport, config)?;
-    command.options(config)?;
-    command.agent(config, context.definitions)?;
+    let mut command = CommandLine::new(context, NAMES)?;
+    transport_flags(&mut command, transport, config, context)?;
+    permission_flags(&mut command, transport, config)?;
+    option_flags(&mut command, config)?;
+    agent_flags(&mut command, config, context.definitions)?;
     command.argv.extend(config.settings.args.iter().cloned());
-    let (prompt, files) = deliver(config, context, cli);
+    let (prompt, files) = deliver(config, context)?;
     let is_control = matches!(transport, Transport::Control | Transport::Websocket);
     let form = if transport == Transport::Text {
         Form::Text
@@ -55,7 +54,7 @@ pub(super) fn launch(
     let deadline = config.settings.message_timeout;
     let deadline = deadline.map_or(MESSAGE_DEADLINE, Duration::from_millis);
     Ok(Launch {
-        env: environment(config, context),
+        env: environment(config, context)?,
         files,
         collect: Vec::new(),
         input: match transport {
@@ -116,158 +115,158 @@ fn policy(config: &Resolved) -> Policy {
     }
 }
 
-struct CommandLine<'a> {
-    cli: &'a Installed,
-    argv: Vec<String>,
-}
-
-impl CommandLine<'_> {
-    fn push(&mut self, words: &[&str]) {
-        self.argv
-            .extend(words.iter().map(|word| (*word).to_owned()));
-    }
-
-    /// Add a flag that the help of this version lists, or say that it does not.
-    fn listed(&mut self, flag: &str, value: &str) -> Result<(), LaunchError> {
-        if !self.cli.help.is_empty() && !self.cli.has_flag(flag) {
-            let version = self.cli.version.as_deref().unwrap_or("this version");
-            return Err(invalid(
-                &format!("claude {version} has no option {flag}"),
-                Some("install a newer version: npm install -g @anthropic-ai/claude-code"),
-            ));
-        }
-        self.push(&[flag, value]);
-        Ok(())
-    }
-
-    fn transport(
-        &mut self,
-        transport: Transport,
-        config: &Resolved,
-        context: &LaunchContext<'_>,
-    ) -> Result<(), LaunchError> {
-        if transport == Transport::Websocket {
-            let socket = context
-                .socket
-                .ok_or_else(|| invalid("no socket was opened", None))?;
-            let version = version(Some(self.cli));
-            if version.is_some_and(|version| version < FIRST_SOCKET || version >= SOCKET_CLOSED) {
-                return Err(invalid(
-                    "this version of claude does not take a WebSocket on this machine",
-                    Some("use `transport: control`, or install claude 2.1.30"),
-                ));
-            }
-            // Hidden from the help, so it cannot be looked up there.
-            self.push(&["--sdk-url", &format!("ws://{socket}")]);
-        }
-        self.push(&["-p"]);
-        match transport {
-            Transport::Text => self.push(&["--output-format", "text"]),
-            // The CLI refuses stream-json without --verbose.
-            _ => self.push(&["--output-format", "stream-json", "--verbose"]),
-        }
-        if matches!(transport, Transport::Control | Transport::Websocket) {
-            self.push(&["--input-format", "stream-json"]);
-        }
-        if transport == Transport::Control {
-            // Without it the CLI denies instead of asking. Hidden from the help.
-            self.push(&["--permission-prompt-tool", "stdio"]);
-        }
-        if config.settings.include_partial_messages == Some(true) {
-            self.push(&["--include-partial-messages"]);
-        }
-        Ok(())
-    }
-
-    fn permissions(&mut self, transport: Transport, config: &Resolved) -> Result<(), LaunchError> {
-        let is_control = matches!(transport, Transport::Control | Transport::Websocket);
-        if skips_permissions(config) && !is_control {
-            self.push(&["--dangerously-skip-permissions"]);
-        }
-        if let Some(mode) = config.settings.permission_mode {
-            let mode = mode.flag();
-            if !self.cli.help.is_empty()
-                && mode != "default"
-                && !self.cli.help.contains(&format!("\"{mode}\""))
-            {
-                return Err(invalid(
-                    &format!("this version of claude has no permission mode `{mode}`"),
-                    None,
-                ));
-            }
-            self.listed("--permission-mode", mode)?;
-        }
-        if let Some(tools) = &config.settings.allowed_tools {
-            // One argument: the option is variadic and would swallow what follows.
-            self.listed("--allowedTools", &tools.join(","))?;
-        }
-        Ok(())
-    }
-
-    fn options(&mut self, config: &Resolved) -> Result<(), LaunchError> {
-        let settings = &config.settings;
-        if let Some(model) = &config.model {
-            self.listed("--model", model)?;
-        }
-        if let Some(text) = &settings.system_prompt {
-            self.listed("--system-prompt", text)?;
-        }
-        if let Some(text) = &settings.append_system_prompt {
-            self.listed("--append-system-prompt", text)?;
-        }
-        if let Some(turns) = settings.max_turns {
-            // Hidden from the help.
-            self.push(&["--max-turns", &turns.to_string()]);
-        }
-        if let Some(path) = &config.mcp_config {
-            self.listed("--mcp-config", path.as_str())?;
-            self.push(&["--strict-mcp-config"]);
-        }
-        Ok(())
-    }
-
-    /// A bare name after `--agents` is silently ignored by the CLI: it takes definitions there,
-    /// and the name after `--agent`.
-    fn agent(
-        &mut self,
-        config: &Resolved,
-        found: &BTreeMap<String, String>,
-    ) -> Result<(), LaunchError> {
-        let agents = definitions::collect(&config.settings.agents, found)?;
-        if !config.settings.agents.is_empty() || config.agent_name.is_some() {
-            let json = serde_json::to_string(&agents).expect("definitions are plain strings");
-            self.listed("--agents", &json)?;
-        }
-        let Some(name) = &config.agent_name else {
-            return Ok(());
-        };
-        if !agents.contains_key(name) {
-            return Err(definitions::unknown(name, &agents));
-        }
-        self.listed("--agent", name)
-    }
-}
-
-/// The prompt as it is sent, and the file it lies in when it is sent by file.
-fn deliver(
+fn transport_flags(
+    line: &mut CommandLine<'_>,
+    transport: Transport,
     config: &Resolved,
     context: &LaunchContext<'_>,
-    cli: &Installed,
-) -> (String, Vec<(Utf8PathBuf, Vec<u8>)>) {
+) -> Result<(), LaunchError> {
+    if transport == Transport::Websocket {
+        let socket = context
+            .socket
+            .ok_or_else(|| NAMES.invalid("no socket was opened"))?;
+        let version = version(Some(line.cli));
+        if version.is_some_and(|version| version < FIRST_SOCKET || version >= SOCKET_CLOSED) {
+            let error =
+                NAMES.invalid("this version of claude does not accept a WebSocket on this machine");
+            return Err(error.with_hint("use `transport: control`, or install claude 2.1.30"));
+        }
+        // Hidden from the help, so it cannot be looked up there.
+        line.push(&["--sdk-url", &format!("ws://{socket}")]);
+    }
+    line.push(&["-p"]);
+    match transport {
+        Transport::Text => line.push(&["--output-format", "text"]),
+        // The CLI refuses stream-json without --verbose.
+        _ => line.push(&["--output-format", "stream-json", "--verbose"]),
+    }
+    if matches!(transport, Transport::Control | Transport::Websocket) {
+        line.push(&["--input-format", "stream-json"]);
+    }
+    if transport == Transport::Control {
+        // Without it the CLI denies instead of asking. Hidden from the help.
+        line.push(&["--permission-prompt-tool", "stdio"]);
+    }
+    if config.settings.include_partial_messages == Some(true) {
+        line.push(&["--include-partial-messages"]);
+    }
+    Ok(())
+}
+
+fn permission_flags(
+    line: &mut CommandLine<'_>,
+    transport: Transport,
+    config: &Resolved,
+) -> Result<(), LaunchError> {
+    let is_control = matches!(transport, Transport::Control | Transport::Websocket);
+    if skips_permissions(config) && !is_control {
+        line.push(&["--dangerously-skip-permissions"]);
+    }
+    if let Some(mode) = config.settings.permission_mode {
+        let mode = mode.flag();
+        if !line.cli.help.is_empty()
+            && mode != "default"
+            && !line.cli.help.contains(&format!("\"{mode}\""))
+        {
+            let message = format!("this version of claude has no permission mode `{mode}`");
+            return Err(NAMES.invalid(message));
+        }
+        line.listed("--permission-mode", mode)?;
+    }
+    if let Some(tools) = &config.settings.allowed_tools {
+        // One argument: the option is variadic and would swallow what follows.
+        line.listed("--allowedTools", &tools.join(","))?;
+    }
+    Ok(())
+}
+
+fn option_flags(line: &mut CommandLine<'_>, config: &Resolved) -> Result<(), LaunchError> {
+    let settings = &config.settings;
+    if let Some(model) = &config.model {
+        line.listed("--model", model)?;
+    }
+    if let Some(text) = &settings.system_prompt {
+        line.listed("--system-prompt", text)?;
+    }
+    if let Some(text) = &settings.append_system_prompt {
+        line.listed("--append-system-prompt", text)?;
+    }
+    if let Some(turns) = settings.max_turns {
+        // Hidden from the help.
+        line.push(&["--max-turns", &turns.to_string()]);
+    }
+    if let Some(path) = &config.mcp_config {
+        line.listed("--mcp-config", path.as_str())?;
+        line.push(&["--strict-mcp-config"]);
+    }
+    Ok(())
+}
+
+/// A bare name after `--agents` is silently ignored by the CLI: it takes definitions there,
+/// and the name after `--agent`.
+fn agent_flags(
+    line: &mut CommandLine<'_>,
+    config: &Resolved,
+    found: &BTreeMap<String, String>,
+) -> Result<(), LaunchError> {
+    let agents = definitions::collect(&config.settings.agents, found)?;
+    if !config.settings.agents.is_empty() || config.agent_name.is_some() {
+        let json = serde_json::to_string(&agents).expect("definitions are plain strings");
+        line.listed("--agents", &json)?;
+    }
+    let Some(name) = &config.agent_name else {
+        return Ok(());
+    };
+    if !agents.contains_key(name) {
+        return Err(definitions::unknown(name, &agents));
+    }
+    line.listed("--agent", name)
+}
+
+/// The prompt as it is sent, and files to write for it.
+type Delivery = (String, Vec<(Utf8PathBuf, Vec<u8>)>);
+
+/// The prompt as it is sent, and the file it lies in when it is sent by file.
+fn deliver(config: &Resolved, context: &LaunchContext<'_>) -> Result<Delivery, LaunchError> {
     let by_file = match config.settings.prompt_delivery.unwrap_or_default() {
-        PromptDelivery::Auto => is_before_2(Some(cli)),
+        PromptDelivery::Auto => is_before_2(context.cli),
         PromptDelivery::Stdin => false,
         PromptDelivery::File => true,
     };
-    if !by_file || context.prompt.chars().count() <= LARGE_PROMPT {
-        return (context.prompt.to_owned(), Vec::new());
+    if by_file && context.prompt.chars().count() > LARGE_PROMPT {
+        let file = context.scratch.join("prompt.md");
+        let prompt =
+            format!("Read the file {file} first: it holds your task. Then do what it says.");
+        return Ok((prompt, vec![(file, context.prompt.as_bytes().to_vec())]));
     }
-    let file = context.scratch.join("prompt.md");
-    let prompt = format!("Read the file {file} first: it holds your task. Then do what it says.");
-    (prompt, vec![(file, context.prompt.as_bytes().to_vec())])
+    match slash_command(context.prompt) {
+        None => Ok((context.prompt.to_owned(), Vec::new())),
+        Some(command) => {
+            let message = format!(
+                "Claude Code would run the start of the prompt, `/{command}`, as a command and send nothing to the model"
+            );
+            Err(NAMES
+                .invalid(message)
+                .with_hint("let the prompt begin with another word"))
+        }
+    }
 }
 
-fn environment(config: &Resolved, context: &LaunchContext<'_>) -> BTreeMap<String, String> {
+/// The command that the CLI takes a prompt for, in print mode and in the control protocol alike. A path
+/// such as `/usr/bin/env` is not one, and `--disable-slash-commands` does not change it.
+fn slash_command(prompt: &str) -> Option<&str> {
+    let command = prompt
+        .strip_prefix('/')?
+        .split(char::is_whitespace)
+        .next()?;
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.');
+    (!command.is_empty() && command.chars().all(is_name)).then_some(command)
+}
+
+fn environment(
+    config: &Resolved,
+    context: &LaunchContext<'_>,
+) -> Result<BTreeMap<String, String>, LaunchError> {
     let mut env = context.env.clone();
     let mut set = |name: &str, value: &str| {
         env.insert(name.to_owned(), value.to_owned());
@@ -280,29 +279,45 @@ fn environment(config: &Resolved, context: &LaunchContext<'_>) -> BTreeMap<Strin
     ] {
         set(name, "1");
     }
-    if !super::inherits_user(config) {
+    if !config.inherits_user() {
         set("CLAUDE_CONFIG_DIR", context.home.join(".claude").as_str());
     }
     if context.is_root {
         // Root may skip permissions only in a sandbox; the workspace is the boundary here.
         set("IS_SANDBOX", "1");
     }
-    if let Some(endpoint) = context.endpoint {
-        set("ANTHROPIC_BASE_URL", &endpoint.base_url);
-        set("ANTHROPIC_API_KEY", &endpoint.key);
-    }
     if let Some(tokens) = config.settings.max_tokens {
         // The CLI has no --max-tokens.
         set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &tokens.to_string());
     }
     env.extend(config.settings.env.clone());
-    env
+    if let Some(endpoint) = context.endpoint {
+        if config.settings.env.contains_key(BASE_URL) {
+            return Err(NAMES.bypass(BASE_URL));
+        }
+        env.insert(BASE_URL.to_owned(), endpoint.base_url.clone());
+        env.insert("ANTHROPIC_API_KEY".to_owned(), endpoint.key.clone());
+    }
+    Ok(env)
 }
 
-pub(super) fn invalid(message: &str, hint: Option<&str>) -> LaunchError {
-    LaunchError {
-        message: message.to_owned(),
-        hint: hint.map(str::to_owned),
-        code: "CLAUDE_INVALID_CONFIG".to_owned(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_that_the_cli_would_run_as_a_command_is_recognized() {
+        for (prompt, command) in [
+            ("/clear everything", Some("clear")),
+            ("/clear", Some("clear")),
+            ("/my-plugin:review\nnow", Some("my-plugin:review")),
+            ("/usr/bin/env is missing", None),
+            ("/ is the root", None),
+            ("/clear, then go on", None),
+            (" /clear everything", None),
+            ("Fix /clear", None),
+        ] {
+            assert_eq!(slash_command(prompt), command, "{prompt}");
+        }
     }
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 use proctor_document::{Fault, Node};
-use proctor_record::platform;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentSection, PromptSource, resolve_prompt};
+use crate::{
+    agent::{AgentSection, PromptSource, resolve_prompt},
+    command_line::flag_value,
+    setting::{beside, one_of},
+};
 
 const MAX_AGENT_NAME: usize = 100;
 const MAX_APPENDED_PROMPT: usize = 10_000;
@@ -19,7 +22,8 @@ const MODEL_ALIASES: &[&str] = &["default", "sonnet", "opus", "haiku", "opusplan
 /// `agent.config` as written.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Settings {
+#[schemars(rename = "ClaudeCode")]
+pub(super) struct ClaudeSettings {
     /// What is asked: this or `prompt_file`.
     #[schemars(length(min = 1, max = 1_000_000))]
     pub(super) prompt: Option<String>,
@@ -191,7 +195,7 @@ pub(super) enum OutputFormat {
     Text,
 }
 
-/// Settings that cannot be wrong any more.
+/// Settings that were checked.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) prompt: PromptSource,
@@ -199,36 +203,48 @@ pub(super) struct Resolved {
     pub(super) agent_name: Option<String>,
     pub(super) transport: Transport,
     pub(super) mcp_config: Option<Utf8PathBuf>,
-    pub(super) settings: Settings,
+    pub(super) settings: ClaudeSettings,
+}
+
+impl Resolved {
+    /// Whether the agent works in the user's own HOME and environment.
+    pub(super) fn inherits_user(&self) -> bool {
+        self.settings.inherit == Some(Inherit::User)
+    }
+
+    /// The model that the CLI is told, by the setting, an argument or a variable.
+    pub(super) fn model(&self) -> Option<&str> {
+        let told = self
+            .model
+            .as_deref()
+            .or(flag_value(&self.settings.args, "--model"));
+        let variable = self.settings.env.get("ANTHROPIC_MODEL");
+        told.or(variable.map(String::as_str))
+    }
 }
 
 /// Read and check the section; every fault is told, not only the first.
 pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>> {
-    let settings: Settings = section.config.read().map_err(|fault| vec![fault])?;
+    let settings: ClaudeSettings = section.config.read().map_err(|fault| vec![fault])?;
     let mut faults = Faults {
         config: section.config,
         found: Vec::new(),
     };
-    let prompt = resolve_prompt(
-        settings.prompt.as_deref(),
-        settings.prompt_file.as_deref(),
-        section,
-    )
-    .map_err(|fault| faults.found.push(fault))
-    .ok();
-    let model = faults.one_of("model", section.model, settings.model.as_deref());
-    let agent_name = faults.one_of(
-        "agent_name",
-        section.agent_name,
-        settings.agent_name.as_deref(),
-    );
+    let (text, file) = (settings.prompt.as_deref(), settings.prompt_file.as_deref());
+    let prompt = faults.take(resolve_prompt(text, file, section).map(Some));
+    let model = one_of(section, "model", section.model, settings.model.as_deref());
+    let model = faults.take(model);
+    let name = settings.agent_name.as_deref();
+    let agent_name = faults.take(one_of(section, "agent_name", section.agent_name, name));
     let transport = faults.transport(&settings);
     faults.check_names(section, model.as_deref(), agent_name.as_deref());
     faults.check_limits(&settings);
     faults.check_tools(&settings);
     faults.check_transport(&settings, transport);
     faults.check_permissions(&settings, transport);
-    let mcp_config = faults.mcp_config(&settings, section);
+    let mcp_config = settings.mcp_config.as_deref();
+    let mcp_config = mcp_config.map(|path| beside(section, "mcp_config", path));
+    let mcp_config = faults.take(mcp_config.transpose());
     match prompt {
         Some(prompt) if faults.found.is_empty() => Ok(Resolved {
             prompt,
@@ -249,33 +265,23 @@ struct Faults<'a> {
 
 impl Faults<'_> {
     fn add(&mut self, key: &str, message: impl Into<String>, hint: Option<&str>) {
-        let span = self
-            .config
-            .get(key)
-            .map_or(self.config.span, |node| node.span);
-        let fault = Fault::new(span, message);
+        let fault = self.config.fault(key, message);
         self.found.push(match hint {
             Some(hint) => fault.with_hint(hint),
             None => fault,
         });
     }
 
-    fn one_of(&mut self, key: &str, outer: Option<&str>, inner: Option<&str>) -> Option<String> {
-        match (outer, inner) {
-            (Some(outer), Some(inner)) if outer != inner => {
-                self.add(
-                    key,
-                    format!("`agent.{key}` says `{outer}` and `agent.config.{key}` says `{inner}`"),
-                    Some("keep one of the two"),
-                );
-                None
-            }
-            (outer, inner) => inner.or(outer).map(str::to_owned),
-        }
+    /// The value, unless it is wrong.
+    fn take<T>(&mut self, value: Result<Option<T>, Fault>) -> Option<T> {
+        value.unwrap_or_else(|fault| {
+            self.found.push(fault);
+            None
+        })
     }
 
     /// One transport from the three spellings that name one.
-    fn transport(&mut self, settings: &Settings) -> Transport {
+    fn transport(&mut self, settings: &ClaudeSettings) -> Transport {
         use Transport::{Auto, Control, Print, Pty, Text, Websocket};
         let chosen = settings.transport.unwrap_or_default();
         let mut agree = |key: &str, wanted: Transport, fits: &[Transport]| {
@@ -340,21 +346,17 @@ impl Faults<'_> {
             }
         }
         if let Some(model) = model.filter(|model| !is_model(model)) {
-            let span = section
-                .node
-                .get("model")
-                .or(self.config.get("model"))
-                .map_or(self.config.span, |node| node.span);
-            let message = format!("`{model}` is no model that Claude Code takes");
-            let hint = format!(
-                "write an id such as `claude-sonnet-4-5`, or one of: {}",
-                MODEL_ALIASES.join(", ")
-            );
-            self.found.push(Fault::new(span, message).with_hint(hint));
+            let outer = section.node.get("model").is_some();
+            let node = if outer { section.node } else { self.config };
+            let message = format!("`{model}` is not a model that Claude Code accepts");
+            let aliases = MODEL_ALIASES.join(", ");
+            let hint = format!("write an id such as `claude-sonnet-4-5`, or one of: {aliases}");
+            self.found
+                .push(node.fault("model", message).with_hint(hint));
         }
     }
 
-    fn check_limits(&mut self, settings: &Settings) {
+    fn check_limits(&mut self, settings: &ClaudeSettings) {
         let mut at_most = |key: &str, text: Option<&String>, most: usize| {
             if text.is_some_and(|text| text.chars().count() > most) {
                 self.add(key, format!("`{key}` has at most {most} characters"), None);
@@ -392,7 +394,7 @@ impl Faults<'_> {
         }
     }
 
-    fn check_tools(&mut self, settings: &Settings) {
+    fn check_tools(&mut self, settings: &ClaudeSettings) {
         for tool in settings.allowed_tools.iter().flatten() {
             if !is_tool_pattern(tool) {
                 self.add(
@@ -415,7 +417,7 @@ impl Faults<'_> {
     }
 
     /// A setting that does nothing with the chosen transport is an error.
-    fn check_transport(&mut self, settings: &Settings, transport: Transport) {
+    fn check_transport(&mut self, settings: &ClaudeSettings, transport: Transport) {
         if settings.message_timeout.is_some() && transport != Transport::Websocket {
             let message = "`message_timeout` does nothing with this transport";
             let hint = "add `transport: websocket`, or use the test case's `idle_timeout`";
@@ -430,7 +432,7 @@ impl Faults<'_> {
         }
     }
 
-    fn check_permissions(&mut self, settings: &Settings, transport: Transport) {
+    fn check_permissions(&mut self, settings: &ClaudeSettings, transport: Transport) {
         let Some(policy) = settings.permission_policy else {
             return;
         };
@@ -443,25 +445,6 @@ impl Faults<'_> {
                 "`allow_listed` needs `allowed_tools`",
                 None,
             );
-        }
-    }
-
-    fn mcp_config(
-        &mut self,
-        settings: &Settings,
-        section: &AgentSection<'_>,
-    ) -> Option<Utf8PathBuf> {
-        let path = section.folder.join(settings.mcp_config.as_deref()?);
-        match platform::canonical(&path) {
-            Ok(path) if path.is_file() => Some(path),
-            _ => {
-                self.add(
-                    "mcp_config",
-                    format!("there is no file {path}"),
-                    Some("the path is relative to the test case"),
-                );
-                None
-            }
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     message::{Content, Field, Line, Message},
     text::TextReader,
     usage::Ledger,
-    verdict::{self, Facts, ResultFacts, Seen, is_own_error},
+    verdict::{self, Facts, NAMES, ResultFacts, Seen, is_own_error},
 };
 use crate::fault::ApiFault;
 
@@ -482,8 +482,8 @@ impl ClaudeSession {
             .status
             .map_or_else(|| "no answer".to_owned(), |status| status.to_string());
         host.event(SessionEvent::Note(&format!("API call retried ({status})")));
-        if fault.outcome() == Some(Outcome::Auth) && !self.facts.auth_refused {
-            self.facts.auth_refused = true;
+        if fault.outcome() == Some(Outcome::Auth) && self.facts.auth_refused.is_none() {
+            self.facts.auth_refused = Some(fault.clone());
             host.end_within(Duration::ZERO);
         }
         self.facts.retrying = Some(fault);
@@ -529,7 +529,11 @@ impl Session for ClaudeSession {
     fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
         self.text.flush(host);
         self.read_text_fault(ending);
-        let (outcome, mut errors) = verdict::judge(&self.facts, ending);
+        let end = self.facts.end(ending);
+        let (outcome, mut errors) = NAMES.judge(&end, ending, &self.facts.stderr_tail);
+        if matches!(outcome, Outcome::AgentError | Outcome::GaveUp) {
+            errors.extend(self.facts.reported());
+        }
         for error in &mut errors {
             error.timestamp.clone_from(&self.times.last);
         }

@@ -8,7 +8,10 @@ use serde_json::json;
 use super::*;
 use crate::{
     agent::Input,
-    recorded::{Start, conclude, damaged, ended, exited, gateway, refusals, replay, shown_launch},
+    recorded::{
+        Start, conclude, configured, damaged, ended, exited, gateway, refusals, replay,
+        shown_launch,
+    },
 };
 
 macro_rules! sample {
@@ -272,6 +275,15 @@ fn options_of_other_agents_are_refused_by_name() {
     assert_snapshot!(refusals(&CODEX, &json!({"prompt": "x", "model": "a b"})), @"
     `a b` is not a valid model name | none
     ");
+}
+
+#[test]
+fn a_model_that_only_the_arguments_name_is_known() {
+    for args in [json!(["--model", "gpt-5.5"]), json!(["--model=gpt-5.5"])] {
+        let config = json!({"prompt": "x", "args": args});
+        let agent = configured(&CODEX, &config).unwrap();
+        assert_eq!(agent.model(), Some("gpt-5.5"));
+    }
 }
 
 proptest! {

@@ -46,7 +46,7 @@ fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_the_limit() {
     let program = Program {
         prompt: PromptSource::Text(String::new()),
         model: None,
-        settings: Settings {
+        settings: CommandSettings {
             prompt: None,
             prompt_file: None,
             command: vec!["agent".to_owned(), "{prompt}".to_owned()],

@@ -73,7 +73,7 @@ fn a_run_that_was_ended_at_its_limit_is_not_done() {
     assert_snapshot!(read(stdout, "", ended(EndedBy::WallLimit)), @r#"
     started Some("gpt-fake") None false
     = timeout
-    ! COPILOT_TIMEOUT: timeout: Copilot was ended before it was done
+    ! COPILOT_TIMEOUT: timeout: Copilot was ended by the time limit before it was done
     # model Some("gpt-fake") turns Some(1) retries 0 unknown 0 malformed 0 denied 0
     "#);
 }
@@ -138,7 +138,7 @@ fn an_api_that_hangs_is_a_timeout() {
     assert_snapshot!(read(recorded!("hang.jsonl"), "", replay::ended(EndedBy::IdleLimit)), @r#"
     started Some("gpt-fake") None false
     = timeout
-    ! COPILOT_TIMEOUT: timeout: Copilot was ended before it was done
+    ! COPILOT_TIMEOUT: timeout: Copilot was ended by the idle limit before it was done
     # model Some("gpt-fake") turns Some(1) retries 0 unknown 0 malformed 0 denied 0
     "#);
 }

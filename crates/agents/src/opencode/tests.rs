@@ -77,7 +77,7 @@ fn an_empty_reply_is_no_success_though_it_exits_with_0() {
     started None None true
     progress 1000/50
     = agent_error
-    ! OPENCODE_NO_RESULT: OpenCode ended without saying that it was done, which is no success wh…
+    ! OPENCODE_NO_RESULT: OpenCode ended without a result, which is not a success whatever its e…
     $ in Some(1000) out Some(50) read Some(0) write Some(0) nanos Some(1500000) Messages lower_bound=true
     # model None turns Some(1) retries 0 unknown 0 malformed 0 denied 0
     ");
@@ -111,7 +111,7 @@ fn a_stream_that_breaks_off_again_and_again_is_ended() {
 fn silence_up_to_the_idle_limit_is_a_timeout() {
     assert_snapshot!(read("", replay::ended(EndedBy::IdleLimit)), @r"
     = timeout
-    ! OPENCODE_TIMEOUT: timeout: OpenCode was ended before it was done
+    ! OPENCODE_TIMEOUT: timeout: OpenCode was ended by the idle limit before it was done
     # model None turns None retries 0 unknown 0 malformed 0 denied 0
     ");
 }

@@ -36,7 +36,8 @@ pub struct AdapterScript;
 /// `agent.config`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+#[schemars(rename = "AdapterScript")]
+struct ScriptSettings {
     /// What is asked: this or `prompt_file`.
     prompt: Option<String>,
     /// A file with what is asked.
@@ -61,12 +62,12 @@ impl Adapter for AdapterScript {
     }
 
     fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        generator.subschema_for::<Settings>()
+        generator.subschema_for::<ScriptSettings>()
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
         let config = section.config;
-        let settings: Settings = config.read().map_err(|fault| vec![fault])?;
+        let settings: ScriptSettings = config.read().map_err(|fault| vec![fault])?;
         let path = section.folder.join(&settings.adapter);
         if !path.is_file() {
             let message = format!("there is no adapter script {path}");

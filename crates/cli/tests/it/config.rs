@@ -315,7 +315,7 @@ fn all_config_errors_are_reported_at_once() {
      8 |     max_tokens: 0
        |                 ^
 
-    [ROOT]/cases/testcase.yaml:9:12: `gpt-5` is no model that Claude Code takes
+    [ROOT]/cases/testcase.yaml:9:12: `gpt-5` is not a model that Claude Code accepts
      9 |     model: gpt-5
        |            ^^^^^
     hint: write an id such as `claude-sonnet-4-5`, or one of: default, sonnet, opus, haiku, opusplan, best

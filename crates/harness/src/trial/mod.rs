@@ -389,7 +389,9 @@ impl<'a> Trial<'a> {
             return;
         }
         let agent = &mut self.record.agent;
-        agent.model.clone_from(&ran.conclusion.model);
+        // Some CLIs, and plain text, do not name the model that they were told to use.
+        let answered = ran.conclusion.model.as_ref();
+        agent.model = answered.or(agent.model_requested.as_ref()).cloned();
         if ran.conclusion.version.is_some() {
             agent.version.clone_from(&ran.conclusion.version);
         }

@@ -1,5 +1,6 @@
 //! Tests of the session, each through the whole path to the log, and what they share.
 
+mod launch;
 mod recorded;
 mod text;
 mod verdict;
