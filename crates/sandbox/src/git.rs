@@ -175,7 +175,19 @@ impl Git {
 
     /// Copy a tree, or a commit with its history, and nothing else from another repository.
     pub async fn copy_tree_from(&self, source: &Git, tree: &str) -> Result<(), GitError> {
-        let (_, pack) = source.command(["pack-objects", "--quiet", "--revs", "--stdout"]);
+        // The pack lives as long as the run: searching for deltas costs more than they save.
+        let pack = [
+            "pack-objects",
+            "--quiet",
+            "--revs",
+            "--window=0",
+            "--stdout",
+        ];
+        let (_, pack) = source.command(pack);
+        // For each loose object glibc would grow and shrink the heap.
+        let pack = pack
+            .env("MALLOC_TOP_PAD_", "16777216")
+            .env("MALLOC_TRIM_THRESHOLD_", "67108864");
         let (_, unpack) = self.command(["index-pack", "--stdin"]);
         let input = format!("{tree}\n").into_bytes();
         let (packed, unpacked) =
