@@ -3,16 +3,16 @@
 //! order in which they began, as soon as nothing more can be added to them.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     io::{self, Write},
 };
 
-use serde::Serialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     Account,
-    text::{lossy_text, strip_ansi},
+    escape::write_string,
+    text::{lossy_text, strip_ansi, write_text},
 };
 use crate::{
     session::{MessageKind, Role, SessionEvent, Text},
@@ -39,24 +39,60 @@ pub struct AtifWriter<W: Write> {
     out: W,
     known: Known,
     steps: VecDeque<Open>,
+    /// The number of the step in which each agent's turn goes on, by the call that started the agent.
+    turns: BTreeMap<String, u64>,
+    /// The numbers of the steps with calls that wait for answers, by the calls' ids.
+    waiting: BTreeMap<String, VecDeque<u64>>,
     held_bytes: usize,
+    /// The number of steps written: the number of the first step that is held.
     written: u64,
     calls: u64,
     failure: Option<io::Error>,
 }
 
-/// A step that is not written yet.
+/// A step that is not written yet. Texts are held as JSON, as they are written.
 #[derive(Default)]
 struct Open {
     source: &'static str,
-    message: String,
-    reasoning: String,
+    message: JsonText,
+    reasoning: JsonText,
     timestamp: Option<String>,
     calls: Vec<Call>,
     loose: Vec<Loose>,
     /// The call that started the sub-agent whose step it is.
     parent: Option<String>,
     is_over: bool,
+}
+
+/// A JSON string literal without its closing quote; nothing when the text is empty.
+#[derive(Default)]
+struct JsonText(Vec<u8>);
+
+impl JsonText {
+    fn push(&mut self, text: Text<'_>) {
+        let mut literal = Vec::new();
+        write_text(&mut literal, text).expect("memory takes all bytes");
+        literal.pop();
+        if self.is_empty() {
+            self.0 = literal;
+        } else {
+            self.0.extend_from_slice(br"\n\n");
+            self.0.extend_from_slice(&literal[1..]);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        // An opening quote is no text.
+        self.0.len() <= 1
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.is_empty() {
+            return out.write_all(b"\"\"");
+        }
+        out.write_all(&self.0)?;
+        out.write_all(b"\"")
+    }
 }
 
 struct Call {
@@ -67,7 +103,7 @@ struct Call {
 }
 
 struct Answer {
-    content: Option<String>,
+    content: Option<JsonText>,
     is_error: bool,
 }
 
@@ -84,6 +120,8 @@ impl<W: Write> AtifWriter<W> {
             out,
             known,
             steps: VecDeque::new(),
+            turns: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             held_bytes: 0,
             written: 0,
             calls: 0,
@@ -92,12 +130,7 @@ impl<W: Write> AtifWriter<W> {
         let system = writer.known.system.take().map(|text| ("system", text));
         let user = writer.known.prompt.clone().map(|text| ("user", text));
         for (source, message) in system.into_iter().chain(user) {
-            writer.push(Open {
-                source,
-                message,
-                is_over: true,
-                ..Open::default()
-            });
+            writer.told(source, Text::Plain(&message), None, None);
         }
         writer
     }
@@ -111,14 +144,12 @@ impl<W: Write> AtifWriter<W> {
                 content,
                 timestamp,
                 parent,
-            } => {
-                let text = words(content);
-                match role {
-                    Role::Assistant => self.said(kind, &text, timestamp, parent),
-                    Role::User => self.told("user", text, timestamp, parent),
-                    Role::System => self.told("system", text, timestamp, parent),
-                }
-            }
+            } => match role {
+                Role::Assistant => self.said(kind, content, timestamp, parent),
+                Role::User if self.repeats_prompt(content) => self.known.prompt = None,
+                Role::User => self.told("user", content, timestamp, parent),
+                Role::System => self.told("system", content, timestamp, parent),
+            },
             SessionEvent::ToolCall {
                 id,
                 name,
@@ -130,7 +161,11 @@ impl<W: Write> AtifWriter<W> {
                 content,
                 is_error,
             } => {
-                let content = content.map(words);
+                let content = content.map(|text| {
+                    let mut literal = JsonText::default();
+                    literal.push(text);
+                    literal
+                });
                 self.answered(id, Answer { content, is_error });
             }
             SessionEvent::Started { .. }
@@ -143,7 +178,8 @@ impl<W: Write> AtifWriter<W> {
     /// Complete the trajectory and give back what it was written to.
     pub fn finish(mut self, account: &Account) -> io::Result<W> {
         if self.written == 0 && self.steps.is_empty() {
-            self.told("system", "The session told nothing.".to_owned(), None, None);
+            let nothing = Text::Plain("The session told nothing.");
+            self.told("system", nothing, None, None);
         }
         while let Some(step) = self.steps.pop_front() {
             self.write(&step);
@@ -163,7 +199,7 @@ impl<W: Write> AtifWriter<W> {
     fn said(
         &mut self,
         kind: MessageKind,
-        text: &str,
+        text: Text<'_>,
         timestamp: Option<&str>,
         parent: Option<&str>,
     ) {
@@ -172,27 +208,29 @@ impl<W: Write> AtifWriter<W> {
             MessageKind::Text => &mut step.message,
             MessageKind::Thinking => &mut step.reasoning,
         };
-        if !place.is_empty() {
-            place.push_str("\n\n");
-        }
-        place.push_str(text);
+        let before = place.0.len();
+        place.push(text);
+        let added = place.0.len() - before;
         step.timestamp = step.timestamp.take().or(timestamp.map(str::to_owned));
-        self.held_bytes += text.len();
+        self.held_bytes += added;
+    }
+
+    /// Whether the session repeats the prompt, which is written already.
+    fn repeats_prompt(&self, text: Text<'_>) -> bool {
+        let prompt = self.known.prompt.as_ref();
+        prompt.is_some_and(|prompt| *prompt == words(text))
     }
 
     fn told(
         &mut self,
         source: &'static str,
-        message: String,
+        text: Text<'_>,
         timestamp: Option<&str>,
         parent: Option<&str>,
     ) {
-        let is_repeated = source == "user" && self.known.prompt.as_ref() == Some(&message);
-        if is_repeated {
-            self.known.prompt = None;
-            return;
-        }
         self.end_turn(parent);
+        let mut message = JsonText::default();
+        message.push(text);
         self.push(Open {
             source,
             message,
@@ -216,54 +254,84 @@ impl<W: Write> AtifWriter<W> {
             }),
         };
         self.held_bytes += call.arguments.get().len();
-        self.turn(parent).calls.push(call);
+        let number = self.turn_number(parent);
+        if call.answer.is_none() {
+            let waiting = self.waiting.entry(call.id.clone()).or_default();
+            waiting.push_back(number);
+        }
+        self.step(number).calls.push(call);
     }
 
     fn answered(&mut self, id: &str, answer: Answer) {
-        self.held_bytes += answer.content.as_ref().map_or(0, String::len);
-        let waiting = self
-            .steps
-            .iter_mut()
-            .flat_map(|step| &mut step.calls)
-            .find(|call| call.id == id && call.answer.is_none());
-        match waiting {
-            Some(call) => call.answer = Some(answer),
-            None => self.turn(None).loose.push(Loose {
+        self.held_bytes += answer.size();
+        let Some(number) = self.take_waiting(id) else {
+            return self.turn(None).loose.push(Loose {
                 call: id.to_owned(),
                 answer,
-            }),
+            });
+        };
+        let mut calls = self.step(number).calls.iter_mut();
+        if let Some(call) = calls.find(|call| call.id == id && call.answer.is_none()) {
+            call.answer = Some(answer);
         }
+    }
+
+    /// The number of the first step with a call of this id that waits for its answer.
+    fn take_waiting(&mut self, id: &str) -> Option<u64> {
+        let numbers = self.waiting.get_mut(id)?;
+        let first = numbers.pop_front();
+        if numbers.is_empty() {
+            self.waiting.remove(id);
+        }
+        first
+    }
+
+    /// The held step of this number.
+    fn step(&mut self, number: u64) -> &mut Open {
+        let at = usize::try_from(number - self.written).expect("few steps are held");
+        &mut self.steps[at]
     }
 
     /// The turn that `parent`'s agent is in: a new one when the last has its answers.
     fn turn(&mut self, parent: Option<&str>) -> &mut Open {
-        let is_same = |step: &Open| step.source == "agent" && step.parent.as_deref() == parent;
-        let last = self.steps.iter().rposition(is_same);
-        let going = last.filter(|at| {
-            let step = &self.steps[*at];
-            !step.is_over && step.calls.iter().all(|call| call.answer.is_none())
-        });
-        let at = going.unwrap_or_else(|| {
-            self.end_turn(parent);
-            self.push(Open {
-                source: "agent",
-                parent: parent.map(str::to_owned),
-                ..Open::default()
-            });
-            self.steps.len() - 1
-        });
-        &mut self.steps[at]
+        let number = self.turn_number(parent);
+        self.step(number)
     }
 
-    /// Nothing more is said in the turns of `parent`'s agent so far.
+    fn turn_number(&mut self, parent: Option<&str>) -> u64 {
+        let key = parent.unwrap_or_default();
+        let last = self.turns.get(key).copied();
+        let going = last.filter(|number| *number >= self.written);
+        if let Some(number) = going
+            && self
+                .step(number)
+                .calls
+                .iter()
+                .all(|call| call.answer.is_none())
+        {
+            return number;
+        }
+        self.end_turn(parent);
+        self.push(Open {
+            source: "agent",
+            parent: parent.map(str::to_owned),
+            ..Open::default()
+        });
+        let number = self.written + self.steps.len() as u64 - 1;
+        self.turns.insert(key.to_owned(), number);
+        number
+    }
+
+    /// Nothing more is said in the current turn of `parent`'s agent.
     fn end_turn(&mut self, parent: Option<&str>) {
-        for step in &mut self.steps {
-            step.is_over |= step.parent.as_deref() == parent;
+        let number = self.turns.remove(parent.unwrap_or_default());
+        if let Some(number) = number.filter(|number| *number >= self.written) {
+            self.step(number).is_over = true;
         }
     }
 
     fn push(&mut self, step: Open) {
-        self.held_bytes += step.message.len();
+        self.held_bytes += step.message.0.len();
         self.steps.push_back(step);
     }
 
@@ -276,6 +344,9 @@ impl<W: Write> AtifWriter<W> {
             is_done(step) || self.held_bytes > MAX_HELD_BYTES
         }) {
             self.held_bytes = self.held_bytes.saturating_sub(step.size());
+            for call in step.calls.iter().filter(|call| call.answer.is_none()) {
+                self.take_waiting(&call.id);
+            }
             self.write(&step);
         }
     }
@@ -295,52 +366,8 @@ impl<W: Write> AtifWriter<W> {
             _ => ",\n".to_owned(),
         };
         self.out.write_all(before.as_bytes())?;
-        let step = step.shown(self.written);
-        serde_json::to_writer(&mut self.out, &step)?;
-        Ok(())
+        step.write(self.written, &mut self.out)
     }
-}
-
-/// A step as ATIF has it.
-#[derive(Serialize)]
-struct Step<'a> {
-    #[serde(rename = "step_id")]
-    id: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timestamp: Option<&'a str>,
-    source: &'static str,
-    message: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    observation: Option<Observation<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    extra: Option<Value>,
-}
-
-#[derive(Serialize)]
-struct ToolCall<'a> {
-    #[serde(rename = "tool_call_id")]
-    id: &'a str,
-    function_name: &'a str,
-    arguments: &'a RawValue,
-}
-
-#[derive(Serialize)]
-struct Observation<'a> {
-    results: Vec<ToolResult<'a>>,
-}
-
-#[derive(Serialize)]
-struct ToolResult<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source_call_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    extra: Option<Value>,
 }
 
 impl Open {
@@ -350,63 +377,102 @@ impl Open {
             call.arguments.get().len() + answer.map_or(0, Answer::size)
         });
         let loose = self.loose.iter().map(|loose| loose.answer.size());
-        self.message.len() + self.reasoning.len() + calls.chain(loose).sum::<usize>()
+        self.message.0.len() + self.reasoning.0.len() + calls.chain(loose).sum::<usize>()
     }
 
-    fn shown(&self, id: u64) -> Step<'_> {
+    /// Write the step as ATIF has it.
+    fn write(&self, id: u64, out: &mut impl Write) -> io::Result<()> {
+        write!(out, "{{\"step_id\":{id}")?;
+        if let Some(timestamp) = &self.timestamp {
+            out.write_all(b",\"timestamp\":")?;
+            write_string(out, timestamp)?;
+        }
+        write!(out, ",\"source\":\"{}\",\"message\":", self.source)?;
+        self.message.write(out)?;
+        if !self.reasoning.is_empty() {
+            out.write_all(b",\"reasoning_content\":")?;
+            self.reasoning.write(out)?;
+        }
+        self.write_calls(out)?;
+        self.write_answers(out)?;
+        if let Some(parent) = &self.parent {
+            let extra = json!({"is_sidechain": true, "parent_tool_call_id": parent});
+            write!(out, ",\"extra\":{extra}")?;
+        }
+        out.write_all(b"}")
+    }
+
+    fn write_calls(&self, out: &mut impl Write) -> io::Result<()> {
+        for (number, call) in self.calls.iter().enumerate() {
+            out.write_all(match number {
+                0 => b",\"tool_calls\":[",
+                _ => b",",
+            })?;
+            out.write_all(b"{\"tool_call_id\":")?;
+            write_string(out, &call.id)?;
+            out.write_all(b",\"function_name\":")?;
+            write_string(out, &call.name)?;
+            write!(out, ",\"arguments\":{}}}", call.arguments.get())?;
+        }
+        out.write_all(if self.calls.is_empty() { b"" } else { b"]" })
+    }
+
+    fn write_answers(&self, out: &mut impl Write) -> io::Result<()> {
         let answered = self.calls.iter().filter_map(|call| {
             let answer = call.answer.as_ref()?;
             let is_told = answer.content.is_some() || answer.is_error;
-            is_told.then(|| answer.shown(Some(&call.id), Map::new()))
+            is_told.then_some((answer, Some(&call.id), None))
         });
-        let loose = self.loose.iter().map(|loose| {
-            let call = json!({"late_answer_to": loose.call});
-            let Value::Object(extra) = call else {
-                return loose.answer.shown(None, Map::new());
-            };
-            loose.answer.shown(None, extra)
-        });
-        let results: Vec<_> = answered.chain(loose).collect();
-        Step {
-            id,
-            timestamp: self.timestamp.as_deref(),
-            source: self.source,
-            message: &self.message,
-            reasoning_content: Some(self.reasoning.as_str()).filter(|text| !text.is_empty()),
-            tool_calls: self.calls.iter().map(Call::shown).collect(),
-            observation: (!results.is_empty()).then_some(Observation { results }),
-            extra: self
-                .parent
-                .as_ref()
-                .map(|parent| json!({"is_sidechain": true, "parent_tool_call_id": parent})),
+        let loose = self.loose.iter();
+        let loose = loose.map(|loose| (&loose.answer, None, Some(&loose.call)));
+        let mut is_first = true;
+        for (answer, call, late_for) in answered.chain(loose) {
+            out.write_all(if is_first {
+                b",\"observation\":{\"results\":["
+            } else {
+                b","
+            })?;
+            is_first = false;
+            answer.write(out, call, late_for)?;
         }
-    }
-}
-
-impl Call {
-    fn shown(&self) -> ToolCall<'_> {
-        ToolCall {
-            id: &self.id,
-            function_name: &self.name,
-            arguments: &self.arguments,
-        }
+        out.write_all(if is_first { b"" } else { b"]}" })
     }
 }
 
 impl Answer {
     fn size(&self) -> usize {
-        self.content.as_ref().map_or(0, String::len)
+        self.content.as_ref().map_or(0, |content| content.0.len())
     }
 
-    fn shown<'a>(&'a self, call: Option<&'a str>, mut extra: Map<String, Value>) -> ToolResult<'a> {
+    fn write(
+        &self,
+        out: &mut impl Write,
+        call: Option<&String>,
+        late_for: Option<&String>,
+    ) -> io::Result<()> {
+        let mut before: &[u8] = b"{";
+        if let Some(call) = call {
+            out.write_all(b"{\"source_call_id\":")?;
+            write_string(out, call)?;
+            before = b",";
+        }
+        if let Some(content) = &self.content {
+            out.write_all(before)?;
+            out.write_all(b"\"content\":")?;
+            content.write(out)?;
+            before = b",";
+        }
+        let mut extra = serde_json::Map::new();
+        extra.extend(late_for.map(|call| ("late_answer_to".to_owned(), json!(call))));
         if self.is_error {
             extra.insert("is_error".to_owned(), Value::Bool(true));
         }
-        ToolResult {
-            source_call_id: call,
-            content: self.content.as_deref(),
-            extra: (!extra.is_empty()).then_some(Value::Object(extra)),
+        if !extra.is_empty() {
+            out.write_all(before)?;
+            write!(out, "\"extra\":{}", Value::Object(extra))?;
+            before = b",";
         }
+        out.write_all(if before == b"{" { b"{}" } else { b"}" })
     }
 }
 

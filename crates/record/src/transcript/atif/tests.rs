@@ -175,6 +175,40 @@ fn a_session_that_told_nothing_is_still_a_trajectory() {
     assert_eq!(trajectory["steps"][0]["source"], "system");
 }
 
+#[test]
+fn messages_of_a_turn_are_joined_and_empty_ones_leave_no_trace() {
+    let trajectory = trajectory(
+        Known::default(),
+        &[
+            message(Role::Assistant, ""),
+            message(Role::Assistant, "one \"quoted\""),
+            message(Role::Assistant, "two\n"),
+        ],
+    );
+    let step = &trajectory["steps"][0];
+    assert_eq!(step["message"], "one \"quoted\"\n\ntwo\n");
+    assert!(step.get("reasoning_content").is_none());
+}
+
+#[test]
+fn an_answer_goes_to_the_first_call_of_its_id_that_waits() {
+    let trajectory = trajectory(
+        Known::default(),
+        &[
+            call(Some("a"), "{}", None),
+            result("a", "first"),
+            call(Some("a"), "{}", None),
+            result("a", "second"),
+            result("a", "third"),
+        ],
+    );
+    let content =
+        |step: usize| trajectory["steps"][step]["observation"]["results"][0]["content"].clone();
+    assert_eq!((content(0), content(1)), (json!("first"), json!("second")));
+    let late = &trajectory["steps"][2]["observation"]["results"][0];
+    assert_eq!(late["extra"]["late_answer_to"], "a");
+}
+
 proptest::proptest! {
     #[test]
     fn any_session_gives_a_trajectory_by_the_rules(kinds in proptest::collection::vec((0..5_u8, 0..4_u8), 0..60)) {
