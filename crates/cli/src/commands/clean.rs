@@ -18,7 +18,7 @@ use crate::{
 pub fn clean(args: &CleanArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let mode = if args.dry_run {
-        Mode::Tell
+        Mode::DryRun
     } else {
         Mode::Remove
     };
@@ -93,7 +93,7 @@ fn wanted(args: &CleanArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
 fn word(mode: Mode) -> &'static str {
     match mode {
         Mode::Remove => "removed",
-        Mode::Tell => "would remove",
+        Mode::DryRun => "would remove",
     }
 }
 

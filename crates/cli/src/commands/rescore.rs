@@ -5,7 +5,7 @@ use std::fmt::Write;
 use camino::Utf8PathBuf;
 use proctor_harness::{
     host::Host,
-    rescore::{Answers, Definitions, Rescore, RescoreSummary, Standing, Which},
+    rescore::{Answers, Definitions, Rating, Rescore, RescoreSummary, Which},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -134,7 +134,7 @@ fn shown(summary: &RescoreSummary) -> String {
     text
 }
 
-fn standing(standing: Standing) -> String {
+fn standing(standing: Rating) -> String {
     match standing.score {
         Some(score) => format!("{} {score:.2}", standing.status.as_str()),
         None => standing.status.as_str().to_owned(),

@@ -1,5 +1,5 @@
-//! Judges the trials of a run that Thunderdome wrote again: `diff.patch` on the tag of the task, as the
-//! suite defines it now. The scores in `meta.json` are replaced; what was there before stays in it.
+//! Rescoring of runs that Thunderdome wrote: `diff.patch` is applied to the tag of the task, as the
+//! suite defines it now. Scores in `meta.json` are replaced; the old ones go to `history`.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Done, NotJudged, Rescore, RescoreContext, RescoreError, RescoreSummary, Rescored, Standing,
-    Tasks, Which, summary,
-    trial::{Remade, Subject},
+    NotJudged, Rating, Rescore, RescoreContext, RescoreError, RescoreOutcome, RescoreSummary,
+    Rescored, Tasks, Which, summary,
+    trial::{RestoredWork, Subject},
 };
 use crate::{
     area::Area,
@@ -66,14 +66,14 @@ impl Rescore<'_> {
         folder: Utf8PathBuf,
         suite: Option<&ResolvedSuite>,
         context: &RescoreContext<'_>,
-    ) -> Result<Done, StoreError> {
+    ) -> Result<RescoreOutcome, StoreError> {
         let read = ForeignMeta::read(&folder);
         let (meta, problem) = match read {
             Ok(meta) => (meta, None),
             Err(problem) => (ForeignMeta::named_by(&folder), Some(problem)),
         };
         if self.which == Which::Errors && problem.is_none() && meta.validation_errors.is_empty() {
-            return Ok(Done::LeftAlone);
+            return Ok(RescoreOutcome::LeftAlone);
         }
         let trial = ForeignTrial { folder, meta };
         let verdicts = match problem {
@@ -92,12 +92,12 @@ impl Rescore<'_> {
         let score = Score::of(outcome, status, &verdicts);
         trial.write(&task, status, score.as_ref())?;
         let score = score.map(|score| score.value);
-        Ok(Done::Judged(Box::new(Rescored {
+        Ok(RescoreOutcome::Judged(Box::new(Rescored {
             agent: trial.meta.orchestrator.clone(),
             task: trial.meta.task.clone(),
             trial: trial.meta.trial,
             before,
-            after: Standing { status, score },
+            after: Rating { status, score },
         })))
     }
 
@@ -113,14 +113,14 @@ impl Rescore<'_> {
         let artifacts = trial.folder.join("artifacts");
         let seat = context.resources.seat().await;
         let sandbox = seat.sandbox();
-        let (workspace, change) = self.remake_foreign(trial, &task, &area).await?;
+        let (workspace, change) = self.restore_foreign(trial, &task, &area).await?;
         // Last, for a container has to be left again.
         let room = trial.room(suite, &task, sandbox).await?;
         let workdir = match &room {
             Room::Local => workspace.path.clone(),
             Room::Docker(_) => WORKSPACE.into(),
         };
-        let remade = Remade {
+        let restored = RestoredWork {
             workspace,
             change,
             room,
@@ -136,12 +136,12 @@ impl Rescore<'_> {
             usage: None,
             sandbox,
         };
-        let verdicts = self.judged(&subject, remade, &area, context).await?;
+        let verdicts = self.judged(&subject, restored, &area, context).await?;
         Ok((task, verdicts))
     }
 
     /// The agent's work: its patch on the tag of the task.
-    async fn remake_foreign(
+    async fn restore_foreign(
         &self,
         trial: &ForeignTrial,
         task: &Task,
@@ -187,15 +187,15 @@ impl Tasks {
 }
 
 impl ForeignTrial {
-    fn standing(&self) -> Standing {
-        Standing {
+    fn standing(&self) -> Rating {
+        Rating {
             status: self.meta.status(),
             score: self.meta.score(),
         }
     }
 
-    fn not_judged(&self, reason: String) -> Done {
-        Done::NotJudged(NotJudged {
+    fn not_judged(&self, reason: String) -> RescoreOutcome {
+        RescoreOutcome::NotJudged(NotJudged {
             agent: self.meta.orchestrator.clone(),
             task: self.meta.task.clone(),
             trial: self.meta.trial,
@@ -209,7 +209,7 @@ impl ForeignTrial {
         suite: Option<&'s ResolvedSuite>,
     ) -> Result<(&'s ResolvedSuite, Arc<Task>), String> {
         if let Some(failure) = self.meta.failure() {
-            return Err(format!("the trial says nothing of the agent: {failure}"));
+            return Err(format!("the trial is excluded: {failure}"));
         }
         if !self.folder.join(PATCH_FILE).is_file() {
             return Err(format!("there is no {PATCH_FILE} of the agent's change"));
@@ -227,8 +227,7 @@ impl ForeignTrial {
         }
     }
 
-    /// Where its work is judged: a container of the image that judges or of the orchestrator's, or this
-    /// machine.
+    /// The place of judging: a container of the validation image or the orchestrator's, or this machine.
     async fn room(
         &self,
         suite: &ResolvedSuite,
@@ -253,7 +252,7 @@ impl ForeignTrial {
         Ok(Room::Docker(Box::new(room)))
     }
 
-    /// Replace the scores; all else stays as it is, and what they were goes to `history`.
+    /// Replace the scores; the old ones go to `history`.
     fn write(
         &self,
         task: &Task,

@@ -1,5 +1,5 @@
-//! Judges the trials of a run again, from what is on record: the base, the patch and the task. No
-//! agent is run. What was said before stays in the record, beside what is said now.
+//! Judges the trials of a run again, from their records: the base, the patch and the task. No agent
+//! is run. Earlier verdicts stay in the record.
 
 mod foreign;
 mod trial;
@@ -34,19 +34,19 @@ use crate::{
     workspace::Bases,
 };
 
-/// What to judge again, and how.
+/// The options of a rescoring.
 pub struct Rescore<'a> {
     /// The machine.
     pub host: &'a Host,
     /// The user's settings.
     pub settings: &'a Settings,
-    /// Which verdicts.
+    /// Which verdicts are made again.
     pub which: Which,
-    /// By which definitions of the tasks.
+    /// Which definitions of the tasks are used.
     pub definitions: Definitions,
-    /// How many trials at the same time.
+    /// The number of trials at the same time.
     pub parallel: usize,
-    /// Whether judges are asked again instead of taking answers that were kept.
+    /// Whether cached answers of judges count.
     pub answers: Answers,
     /// The suite that defines the tasks of runs that Thunderdome wrote.
     pub suite_file: Option<&'a Utf8Path>,
@@ -55,17 +55,17 @@ pub struct Rescore<'a> {
 /// Which answers of judges count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
-    /// Also those that were kept from earlier.
+    /// Cached answers too.
     Kept,
     /// New ones only.
     New,
 }
 
-/// The clock of file systems may be behind by so much.
+/// The resolution of file times.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 impl Answers {
-    /// What was kept before this does not count.
+    /// Answers that were cached before this time do not count.
     fn since(self) -> Option<SystemTime> {
         match self {
             Answers::Kept => None,
@@ -79,20 +79,20 @@ impl Answers {
 pub enum Which {
     /// All.
     All,
-    /// Those of evaluators that broke.
+    /// Verdicts of evaluators that failed.
     Errors,
 }
 
-/// By which definitions tasks are judged.
+/// Which definitions of the tasks are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Definitions {
-    /// Those that the trials were run by; a task that has changed since is not judged.
+    /// The definitions on record; a task that has changed since is skipped.
     Recorded,
-    /// As the files say now.
+    /// The current files.
     Current,
 }
 
-/// What came of judging a run again.
+/// The result of rescoring a run.
 #[derive(Debug, Serialize)]
 pub struct RescoreSummary {
     /// The run.
@@ -103,7 +103,7 @@ pub struct RescoreSummary {
     pub status: TrialStatus,
     /// The trials that were judged again.
     pub trials: Vec<Rescored>,
-    /// The trials that could not be, and why.
+    /// The trials that could not be judged, with the reasons.
     pub not_judged: Vec<NotJudged>,
 }
 
@@ -116,24 +116,24 @@ pub struct Rescored {
     pub task: String,
     /// The number, from 1.
     pub trial: u32,
-    /// What was said of it.
-    pub before: Standing,
-    /// What is said of it now.
-    pub after: Standing,
+    /// The rating on record.
+    pub before: Rating,
+    /// The new rating.
+    pub after: Rating,
 }
 
-/// What is said of a trial.
+/// The status and score of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Standing {
+pub struct Rating {
     /// The verdict.
     pub status: TrialStatus,
-    /// What its work is worth; null when nothing can be said.
+    /// The score from 0 to 1; null when the trial is excluded.
     pub score: Option<f64>,
 }
 
-impl Standing {
-    fn of(record: &Record) -> Standing {
-        Standing {
+impl Rating {
+    fn of(record: &Record) -> Rating {
+        Rating {
             status: record.status,
             score: record.score.as_ref().map(|score| score.value),
         }
@@ -171,7 +171,7 @@ pub enum RescoreError {
     /// The suite that was kept cannot be read here.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
-    /// What judging needs cannot be opened.
+    /// The resources of the run cannot be opened.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The result cannot be written.
@@ -179,21 +179,21 @@ pub enum RescoreError {
     Store(#[from] StoreError),
 }
 
-/// What the trials of a run are judged by, and with.
+/// What all trials of a run share while they are judged.
 struct RescoreContext<'a> {
     tasks: Tasks,
     resources: Resources,
-    /// Answers that were kept before this do not count.
+    /// Answers that were cached before this time do not count.
     kept_since: Option<SystemTime>,
     run_id: String,
     cancel: &'a CancellationToken,
 }
 
-/// What came of one trial.
-enum Done {
+/// The result of rescoring one trial.
+enum RescoreOutcome {
     Judged(Box<Rescored>),
     NotJudged(NotJudged),
-    /// It was not meant.
+    /// The options leave the trial out.
     LeftAlone,
 }
 
@@ -224,14 +224,14 @@ impl Rescore<'_> {
             .collect::<Vec<_>>()
             .await;
         context.resources.close().await;
-        let misplaced = misplaced.into_iter().map(Done::NotJudged).map(Ok);
+        let misplaced = misplaced.into_iter().map(RescoreOutcome::NotJudged).map(Ok);
         let all = misplaced.chain(judged).collect();
         let summary = summary(&run_dir.path, all)?;
         rewrite_summary(&run_dir.path)?;
         Ok(summary)
     }
 
-    /// Open what the trials of the run in this folder are judged with.
+    /// Open the resources of a run.
     async fn context<'c>(
         &self,
         tasks: Tasks,
@@ -271,7 +271,7 @@ impl Rescore<'_> {
         })
     }
 
-    /// The tasks of a run: of the suite as it was kept or as it is, or of their own files.
+    /// The tasks of a run, from the suite's snapshot, the suite's current file or the files of test cases.
     fn tasks(
         &self,
         run: &Utf8Path,
@@ -334,7 +334,7 @@ impl Tasks {
     }
 }
 
-/// Where a run keeps the answers of judges: beside its like.
+/// The cache of judges' answers, which the runs of a results folder share.
 fn cache(run: &Utf8Path) -> Utf8PathBuf {
     let parent = run.parent().unwrap_or(run);
     let results = match parent.file_name() {
@@ -382,15 +382,15 @@ fn records(run: &Utf8Path) -> (Vec<(Utf8PathBuf, Record)>, Vec<NotJudged>) {
 
 fn summary(
     run: &Utf8Path,
-    judged: Vec<Result<Done, StoreError>>,
+    judged: Vec<Result<RescoreOutcome, StoreError>>,
 ) -> Result<RescoreSummary, RescoreError> {
     let mut trials = Vec::new();
     let mut not_judged = Vec::new();
     for done in judged {
         match done? {
-            Done::Judged(rescored) => trials.push(*rescored),
-            Done::NotJudged(reason) => not_judged.push(reason),
-            Done::LeftAlone => {}
+            RescoreOutcome::Judged(rescored) => trials.push(*rescored),
+            RescoreOutcome::NotJudged(reason) => not_judged.push(reason),
+            RescoreOutcome::LeftAlone => {}
         }
     }
     trials.sort_by(|one: &Rescored, other| {
@@ -416,7 +416,7 @@ fn summary(
     })
 }
 
-/// Bring the summary of a suite's run in step with its records.
+/// Update the run's summary from its records.
 fn rewrite_summary(run: &Utf8Path) -> Result<(), StoreError> {
     let path = run.join(SUMMARY_FILE);
     let Ok(bytes) = fs::read(&path) else {

@@ -1,12 +1,12 @@
-//! One trial judged again: its work is made again from base and patch, and must come out as the
-//! very tree that was on record.
+//! Rescoring of one trial. The work is restored from base and patch, and must have the tree that is
+//! on record.
 
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
-    Definitions, Done, NotJudged, Rescore, RescoreContext, Rescored, Standing, Tasks, Which,
+    Definitions, NotJudged, Rating, Rescore, RescoreContext, RescoreOutcome, Rescored, Tasks, Which,
 };
 use crate::{
     area::Area,
@@ -24,32 +24,32 @@ use crate::{
     workspace::{Base, Change, Workspace, source::Source},
 };
 
-/// What is on record of a trial.
-struct Kept<'a> {
+/// A trial on record.
+struct RecordedTrial<'a> {
     record: &'a Record,
     task: &'a Task,
     artifacts: &'a Utf8Path,
 }
 
-/// A trial's work, made again.
-pub(super) struct Remade {
+/// The restored work of a trial.
+pub(super) struct RestoredWork {
     pub(super) workspace: Workspace,
     pub(super) change: Change,
     pub(super) room: Room,
     pub(super) workdir: Utf8PathBuf,
 }
 
-/// A trial whose work is judged again.
+/// The trial that is judged.
 pub(super) struct Subject<'a> {
     pub(super) agent: &'a str,
     pub(super) trial: u32,
     pub(super) task: &'a Task,
     pub(super) artifacts: &'a Utf8Path,
-    /// How often it was judged before.
+    /// The number of earlier judgements.
     pub(super) judged: usize,
-    /// The verdicts that may stay.
+    /// The verdicts on record.
     pub(super) verdicts: &'a [Verdict],
-    /// What the trial used, as far as it is known.
+    /// The usage on record.
     pub(super) usage: Option<&'a Usage>,
     pub(super) sandbox: &'a Sandbox,
 }
@@ -60,11 +60,11 @@ impl Rescore<'_> {
         folder: Utf8PathBuf,
         mut record: Record,
         context: &RescoreContext<'_>,
-    ) -> Result<Done, StoreError> {
-        let before = Standing::of(&record);
+    ) -> Result<RescoreOutcome, StoreError> {
+        let before = Rating::of(&record);
         let is_broken = |verdict: &Verdict| verdict.status == VerdictStatus::Error;
         if self.which == Which::Errors && !record.verdicts.iter().any(is_broken) {
-            return Ok(Done::LeftAlone);
+            return Ok(RescoreOutcome::LeftAlone);
         }
         let judged = match self.task(&record, &context.tasks) {
             Ok(task) => {
@@ -84,12 +84,12 @@ impl Rescore<'_> {
         let is_other = task.config_hash != record.task.config_hash;
         record.judged_by = is_other.then(|| task.config_hash.clone());
         write(&folder, &record)?;
-        Ok(Done::Judged(Box::new(Rescored {
+        Ok(RescoreOutcome::Judged(Box::new(Rescored {
             agent: record.agent.name.clone(),
             task: record.task.name.clone(),
             trial: record.trial,
             before,
-            after: Standing::of(&record),
+            after: Rating::of(&record),
         })))
     }
 
@@ -138,12 +138,12 @@ impl Rescore<'_> {
             SandboxRecord::Local => &Sandbox::Local,
         };
         let artifacts = folder.join("artifacts");
-        let trial = Kept {
+        let trial = RecordedTrial {
             record,
             task,
             artifacts: &artifacts,
         };
-        let remade = self.remake(&trial, sandbox, &area).await?;
+        let restored = self.restore(&trial, sandbox, &area).await?;
         let subject = Subject {
             agent: &record.agent.name,
             trial: record.trial,
@@ -154,14 +154,14 @@ impl Rescore<'_> {
             usage: record.usage.as_ref(),
             sandbox,
         };
-        self.judged(&subject, remade, &area, context).await
+        self.judged(&subject, restored, &area, context).await
     }
 
     /// The verdicts on a trial's work.
     pub(super) async fn judged(
         &self,
         subject: &Subject<'_>,
-        remade: Remade,
+        restored: RestoredWork,
         area: &Area,
         context: &RescoreContext<'_>,
     ) -> Result<Vec<Verdict>, String> {
@@ -172,16 +172,16 @@ impl Rescore<'_> {
         };
         let access = context.resources.gateways.of(None);
         let judging = Judging {
-            workspace: &remade.workspace,
-            change: &remade.change,
+            workspace: &restored.workspace,
+            change: &restored.change,
             reference: task.reference.as_ref(),
             usage: subject.usage,
             artifacts: subject.artifacts,
             evidence: &evidence,
             scratch: &area.scratch,
             sandbox: subject.sandbox,
-            room: &remade.room,
-            workdir: &remade.workdir,
+            room: &restored.room,
+            workdir: &restored.workdir,
             environment: task.environment(),
             host: self.host,
             desk: Desk {
@@ -207,18 +207,18 @@ impl Rescore<'_> {
                 None => evaluator.judge(&judging, number + 1).await,
             });
         }
-        let left = remade.room.leave().await;
+        let left = restored.room.leave().await;
         left.map_err(|error| error.to_string())?;
         Ok(verdicts)
     }
 
-    /// The work as the agent left it, as far as it was kept.
-    async fn remake(
+    /// Restore the work from the base and the patches.
+    async fn restore(
         &self,
-        trial: &Kept<'_>,
+        trial: &RecordedTrial<'_>,
         sandbox: &Sandbox,
         area: &Area,
-    ) -> Result<Remade, String> {
+    ) -> Result<RestoredWork, String> {
         let (record, task) = (trial.record, trial.task);
         let text = |error: EngineError| error.to_string();
         let room = room(record, sandbox).await.map_err(text)?;
@@ -230,9 +230,7 @@ impl Rescore<'_> {
             let base = Arc::new(Base::make(source, History::None, self.host, &private).await?);
             let mut workspace = Workspace::create(&base, self.host, &path, &private).await?;
             if record.task.tree.as_deref() != Some(workspace.base_tree.as_str()) {
-                return Ok(Err(
-                    "what the agent started from has changed since".to_owned()
-                ));
+                return Ok(Err("the base of the task has changed since".to_owned()));
             }
             let install = trial.artifacts.join(record::INSTALL_PATCH_FILE);
             let install = install.is_file().then_some(install);
@@ -242,10 +240,10 @@ impl Rescore<'_> {
         };
         let made = made.await;
         let (workspace, change) =
-            made.map_err(|error| format!("the work could not be made again: {error}"))??;
+            made.map_err(|error| format!("cannot restore the work: {error}"))??;
         let tree = record.diff.as_ref().map(|diff| diff.tree.as_str());
         if tree != Some(change.tree.as_str()) {
-            return Err("base and patch do not give the tree that is on record".to_owned());
+            return Err("base and patch do not give the tree on record".to_owned());
         }
         let workdir = match (&room, task.environment()) {
             (Room::Local, _) => path,
@@ -255,7 +253,7 @@ impl Rescore<'_> {
                 .clone()
                 .unwrap_or_else(|| room.image.workdir.clone().into()),
         };
-        Ok(Remade {
+        Ok(RestoredWork {
             workspace,
             change,
             room,
@@ -263,7 +261,7 @@ impl Rescore<'_> {
         })
     }
 
-    /// What the agent's workspace was made from.
+    /// The source of the agent's workspace.
     async fn source(
         &self,
         record: &Record,
@@ -313,7 +311,7 @@ impl Rescore<'_> {
     }
 }
 
-/// A place of the trial's kind: an empty container of its image, or this machine.
+/// An empty container of the trial's image, or this machine.
 async fn room(record: &Record, sandbox: &Sandbox) -> Result<Room, EngineError> {
     match (&record.sandbox, sandbox) {
         (SandboxRecord::Docker(container), Sandbox::Docker(docker)) => {
@@ -325,8 +323,8 @@ async fn room(record: &Record, sandbox: &Sandbox) -> Result<Room, EngineError> {
     }
 }
 
-fn not_judged(record: &Record, reason: &str) -> Done {
-    Done::NotJudged(NotJudged {
+fn not_judged(record: &Record, reason: &str) -> RescoreOutcome {
+    RescoreOutcome::NotJudged(NotJudged {
         agent: record.agent.name.clone(),
         task: record.task.name.clone(),
         trial: record.trial,
@@ -334,7 +332,7 @@ fn not_judged(record: &Record, reason: &str) -> Done {
     })
 }
 
-/// Put new verdicts in the place of the old ones, which go to the history.
+/// Replace the verdicts; the old ones go to the history.
 fn replace(record: &mut Record, verdicts: Vec<Verdict>) {
     record.history.push(Judgement {
         replaced_at: jiff::Timestamp::now().to_string(),
@@ -347,8 +345,7 @@ fn replace(record: &mut Record, verdicts: Vec<Verdict>) {
     record.score = Score::of(record.outcome, record.status, &record.verdicts);
 }
 
-/// Write what follows from the record first, and the record itself last: a trial that is seen as
-/// judged again is so in all its files.
+/// Write the record last: a trial whose record is new has no old file.
 fn write(folder: &Utf8Path, record: &Record) -> Result<(), StoreError> {
     let artifacts = folder.join("artifacts");
     let results = artifacts.join(record::RESULTS_FILE);

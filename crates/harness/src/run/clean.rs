@@ -1,5 +1,5 @@
-//! Removing what is no longer wanted: kept workspaces, whole runs, and what dead runs left in the
-//! temporary folder. What a living process holds is never touched.
+//! Removes kept workspaces, whole runs, and files of dead runs in the temporary folder. Runs of living
+//! processes are never touched.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -10,7 +10,7 @@ use crate::{
     record::{self, RunDir, follow::trial_folders, list},
 };
 
-/// What of a run goes.
+/// The part of a run that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// The workspaces; records and artifacts stay.
@@ -19,29 +19,29 @@ pub enum Extent {
     Run,
 }
 
-/// Whether it goes, or is only told.
+/// Whether to remove or only to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Remove.
     Remove,
-    /// Only tell what would be removed.
-    Tell,
+    /// List what would be removed.
+    DryRun,
 }
 
-/// Something that was removed, or would be.
+/// A folder that was removed, or would be.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Removed {
     /// The folder.
     pub path: Utf8PathBuf,
-    /// What it held on disk.
+    /// Its size on disk.
     pub bytes: u64,
 }
 
-/// Why something was not removed.
+/// Why nothing was removed.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanError {
-    /// A folder is no run.
-    #[error("{run} is no run")]
+    /// The folder is not a run.
+    #[error("{run} is not a run")]
     NoRun {
         /// The folder.
         run: Utf8PathBuf,
@@ -62,7 +62,7 @@ pub enum CleanError {
     },
 }
 
-/// Remove a run, or its workspaces. Its lock is held meanwhile: nobody can resume it.
+/// Remove a run, or its workspaces. The run's lock is held meanwhile, so that it cannot be resumed.
 pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, CleanError> {
     if !list::is_run(run) {
         let run = run.to_owned();
@@ -94,7 +94,7 @@ pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, C
     Ok(removed)
 }
 
-/// Remove what dead runs left in the temporary folder.
+/// Remove files of dead runs from the temporary folder.
 pub fn leftovers(temp: &Utf8Path, mode: Mode) -> Vec<Removed> {
     let removed = area::dead(temp).filter_map(|dead| {
         let path = dead.path();
@@ -102,7 +102,7 @@ pub fn leftovers(temp: &Utf8Path, mode: Mode) -> Vec<Removed> {
         if mode == Mode::Remove {
             dead.discard();
         }
-        (mode == Mode::Tell || !path.exists()).then_some(Removed { path, bytes })
+        (mode == Mode::DryRun || !path.exists()).then_some(Removed { path, bytes })
     });
     removed.collect()
 }
@@ -135,7 +135,7 @@ fn workspaces(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     workspaces.filter(|workspace| workspace.is_dir()).collect()
 }
 
-/// `latest` must not lead to what is gone.
+/// Remove `latest` if its run is gone.
 fn unlink_latest(run: &Utf8Path) {
     let Some(results) = run.parent().and_then(Utf8Path::parent) else {
         return;
@@ -146,7 +146,7 @@ fn unlink_latest(run: &Utf8Path) {
     }
 }
 
-/// What a folder holds on disk, links not followed. Names may be any bytes.
+/// The size of a folder on disk, without following links. Names may be any bytes.
 fn size(path: &Utf8Path) -> u64 {
     fn below(path: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -182,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn workspaces_go_and_the_rest_stays() {
+    fn cleaning_workspaces_keeps_records() {
         let (_dir, path) = a_run();
-        let told = run(&path, Extent::Workspaces, Mode::Tell).unwrap();
+        let told = run(&path, Extent::Workspaces, Mode::DryRun).unwrap();
         assert_eq!(told.len(), 2);
         assert!(told.iter().all(|one| one.bytes == 5 && one.path.exists()));
         let removed = run(&path, Extent::Workspaces, Mode::Remove).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_with_the_link_to_it_unless_it_lives() {
+    fn a_run_is_removed_with_its_link_unless_it_is_running() {
         let (dir, path) = a_run();
         let living = RunDir::open(&path).unwrap();
         let refused = run(&path, Extent::Run, Mode::Remove);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_left_alone() {
+    fn a_folder_that_is_not_a_run_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = Utf8Path::from_path(dir.path()).unwrap();
         let refused = run(path, Extent::Run, Mode::Remove);
