@@ -1,6 +1,8 @@
 //! What agents that are plain programs share: their output is text, and their exit code tells
 //! what became of them.
 
+use std::borrow::Cow;
+
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::{
@@ -43,40 +45,85 @@ pub(super) fn launch(argv: &[&str], context: &LaunchContext<'_>) -> Launch {
     }
 }
 
+/// So many lines are messages of their own. Later ones that arrive together are one message: a program
+/// that prints so much is not read line by line.
+const SINGLE_LINES: u64 = 1000;
+
 /// Reads nothing into what a program prints.
 #[derive(Default)]
 pub(super) struct PlainSession {
+    lines: u64,
     last_errors: std::collections::VecDeque<String>,
     last_line: Option<String>,
     oversized_lines: u64,
 }
 
+impl PlainSession {
+    /// Remember the last lines for the conclusion.
+    fn remember(&mut self, source: Source, line: &str) {
+        if source != Source::Stderr {
+            self.last_line = Some(line.to_owned());
+            return;
+        }
+        if self.last_errors.len() == QUOTED_LINES {
+            self.last_errors.pop_front();
+        }
+        self.last_errors.push_back(line.to_owned());
+    }
+}
+
+/// Text without what only a terminal obeys.
+fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: &u8| (*byte >= b' ' && *byte != 0x7f) || b"\t\n\r".contains(byte);
+    if text.as_bytes().iter().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(anstream::adapter::strip_str(text).to_string())
+}
+
+/// Tell of text that a program printed.
+fn tell(source: Source, text: &str, host: &mut dyn SessionHost) {
+    let role = match source {
+        Source::Stderr => Role::System,
+        Source::Stdout | Source::Socket => Role::Assistant,
+    };
+    host.event(SessionEvent::Message {
+        role,
+        kind: MessageKind::Text,
+        content: Text::Plain(text),
+        timestamp: None,
+        parent: None,
+    });
+}
+
 impl Session for PlainSession {
     fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
+        self.lines += 1;
         let text = String::from_utf8_lossy(line);
-        let text = anstream::adapter::strip_str(&text).to_string();
+        let text = without_controls(&text);
         if text.trim().is_empty() {
             return;
         }
-        let role = if source == Source::Stderr {
-            Role::System
-        } else {
-            Role::Assistant
-        };
-        host.event(SessionEvent::Message {
-            role,
-            kind: MessageKind::Text,
-            content: Text::Plain(&text),
-            timestamp: None,
-            parent: None,
-        });
-        if source == Source::Stderr {
-            if self.last_errors.len() == QUOTED_LINES {
-                self.last_errors.pop_front();
-            }
-            self.last_errors.push_back(text);
-        } else {
-            self.last_line = Some(text);
+        tell(source, &text, host);
+        self.remember(source, &text);
+    }
+
+    fn takes_blocks(&self) -> bool {
+        self.lines >= SINGLE_LINES
+    }
+
+    fn on_block(&mut self, source: Source, lines: &[u8], host: &mut dyn SessionHost) {
+        let text = String::from_utf8_lossy(lines);
+        let text = without_controls(&text);
+        let text = text.trim_end();
+        if text.is_empty() {
+            return;
+        }
+        tell(source, text, host);
+        let told = text.lines().rev().filter(|line| !line.trim().is_empty());
+        let last: Vec<&str> = told.take(QUOTED_LINES).collect();
+        for line in last.into_iter().rev() {
+            self.remember(source, line);
         }
     }
 
@@ -129,7 +176,51 @@ fn failure(ending: &Ending, quoted: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// Keeps the texts of messages.
+    #[derive(Default)]
+    struct Messages(Vec<String>);
+
+    impl SessionHost for Messages {
+        fn event(&mut self, event: SessionEvent<'_>) {
+            if let SessionEvent::Message {
+                content: Text::Plain(text),
+                ..
+            } = event
+            {
+                self.0.push(text.to_owned());
+            }
+        }
+        fn reply(&mut self, _bytes: Vec<u8>) {}
+        fn close_input(&mut self) {}
+        fn end_within(&mut self, _grace: Duration) {}
+    }
+
+    #[test]
+    fn many_lines_that_arrive_together_are_one_message_after_the_first_thousand() {
+        let mut session = PlainSession::default();
+        let mut host = Messages::default();
+        for number in 0..SINGLE_LINES {
+            assert!(!session.takes_blocks());
+            session.on_line(Source::Stdout, format!("{number}").as_bytes(), &mut host);
+        }
+        assert!(session.takes_blocks());
+        session.on_block(Source::Stdout, b"one\n\x1b[1mtwo\x1b[0m\n\n", &mut host);
+        session.on_block(Source::Stderr, b"\n \n", &mut host);
+        session.on_block(Source::Stderr, b"a\nb\nc\nd\ne\nf\n", &mut host);
+        assert_eq!(host.0.len(), 1002);
+        assert_eq!(host.0[1000..], ["one\ntwo", "a\nb\nc\nd\ne\nf"]);
+        let failed = Ending {
+            code: Some(3),
+            ..Ending::default()
+        };
+        let conclusion = Box::new(session).finish(&failed, &mut host);
+        assert_eq!(conclusion.final_text.as_deref(), Some("two"));
+        assert!(conclusion.errors[0].message.ends_with("b / c / d / e / f"));
+    }
 
     fn check(code: Option<i32>, signal: Option<i32>, ended_by: Option<EndedBy>, expect: Outcome) {
         assert_eq!(

@@ -33,6 +33,14 @@ pub trait Session: Send {
     /// One whole line, without its line end.
     fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost);
 
+    /// Whether the session takes several lines at once, by `on_block`, from now on.
+    fn takes_blocks(&self) -> bool {
+        false
+    }
+
+    /// Whole lines with their line ends, of a session that takes several at once.
+    fn on_block(&mut self, _source: Source, _lines: &[u8], _host: &mut dyn SessionHost) {}
+
     /// A line too long to be parsed went by; it is in the raw log only.
     fn on_oversized_line(&mut self, source: Source, bytes: u64);
 

@@ -106,6 +106,14 @@ impl Session for CommandSession {
         }
     }
 
+    fn takes_blocks(&self) -> bool {
+        self.output == Output::Text && self.inner.takes_blocks()
+    }
+
+    fn on_block(&mut self, source: Source, lines: &[u8], host: &mut dyn SessionHost) {
+        self.inner.on_block(source, lines, host);
+    }
+
     fn on_oversized_line(&mut self, source: Source, bytes: u64) {
         self.inner.on_oversized_line(source, bytes);
     }

@@ -315,6 +315,13 @@ impl<'a> Reader<'a> {
         };
         while let Some(line) = lines.next(&mut bytes) {
             hand_over(self.session.as_mut(), source, &line, &mut self.desk);
+            if self.session.takes_blocks()
+                && let Some(last) = memchr::memrchr(b'\n', bytes)
+            {
+                let (block, rest) = bytes.split_at(last + 1);
+                self.session.on_block(source, block, &mut self.desk);
+                bytes = rest;
+            }
         }
     }
 

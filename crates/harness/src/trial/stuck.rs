@@ -76,7 +76,8 @@ impl News {
                 if *role == Role::Assistant {
                     self.notes.clear();
                 }
-                self.messages.take(digest(&(raw(content), parent)))
+                self.messages
+                    .take(digest(&(distinct(raw(content)), parent)))
             }
             SessionEvent::Progress {
                 input_tokens,
@@ -107,6 +108,13 @@ fn raw<'a>(text: &Text<'a>) -> &'a str {
     match text {
         Text::Plain(text) | Text::JsonString(text) | Text::Json(text) => text,
     }
+}
+
+/// Lines that differ from the line before: a program may print one line over and over.
+fn distinct(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.dedup();
+    lines
 }
 
 fn digest(what: &impl Hash) -> u64 {
@@ -142,6 +150,9 @@ impl Progress {
 
     /// Take note of an event.
     pub(crate) fn event(&mut self, event: &SessionEvent<'_>) {
+        if self.limits == ProgressLimits::default() {
+            return;
+        }
         if self.news.take(event) {
             self.since = Instant::now();
         }
@@ -202,6 +213,15 @@ mod tests {
         content: None,
         is_error: false,
     };
+
+    #[test]
+    fn a_line_that_is_printed_over_and_over_is_not_new_in_blocks_of_any_size() {
+        let mut news = News::default();
+        assert!(news.take(&said("waiting")));
+        assert!(!news.take(&said("waiting\nwaiting\nwaiting")));
+        assert!(!news.take(&said("waiting\nwaiting")));
+        assert!(news.take(&said("waiting\ndone")));
+    }
 
     #[test]
     fn the_same_call_is_a_loop_whatever_is_said_in_between() {
