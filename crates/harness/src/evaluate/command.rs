@@ -10,11 +10,11 @@ use serde_json::{Map, json};
 
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
-    bench::{Bench, Setup},
+    clean_copy::{CleanCopy, Setup},
     case_files::CaseFiles,
     control::End,
     protect::Protect,
-    words::CommandWords,
+    command_line::CommandLine,
 };
 use crate::{config::EvaluatorSpec, sandbox::shell};
 
@@ -25,7 +25,7 @@ const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 #[serde(deny_unknown_fields)]
 struct Written {
     /// The program and its arguments, or one string for `sh -c`.
-    command: CommandWords,
+    command: CommandLine,
     /// More environment.
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -82,7 +82,7 @@ impl Settings {
 }
 
 /// The words of `command`, of which the first is a program.
-pub(super) fn program(spec: &EvaluatorSpec, words: CommandWords) -> Result<Vec<String>, Fault> {
+pub(super) fn program(spec: &EvaluatorSpec, words: CommandLine) -> Result<Vec<String>, Fault> {
     if words.is_empty() {
         return Err(fault(spec, "command", "`command` names no program"));
     }
@@ -170,9 +170,9 @@ async fn run(
     place: &Place,
     which: (&str, &str),
 ) -> Result<Judged, String> {
-    let bench = Bench::open(&settings.setup, judging, place, which).await?;
-    let restored = bench.restored.clone();
-    let judged = if let Err(unbuilt) = bench.make_ready().await? {
+    let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
+    let restored = copy.restored.clone();
+    let judged = if let Err(unbuilt) = copy.make_ready().await? {
         Judged {
             end: unbuilt.end,
             message: unbuilt.message,
@@ -181,23 +181,23 @@ async fn run(
             shell: None,
         }
     } else {
-        let logs = bench.logs.clone();
-        let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
+        let logs = copy.logs.clone();
+        let ran = copy.step(&settings.argv, settings.timeout, logs).await?;
         let line = shell_words::join(&settings.argv);
         let end = End::of(&ran, &line)?;
         Judged {
             end,
             message: end.in_words(&line, &ran.last_line),
             restored,
-            tampered: if bench.is_of(&judging.change.tree) {
-                bench.tampered(&settings.argv, settings.timeout).await?
+            tampered: if copy.is_of(&judging.change.tree) {
+                copy.tampered(&settings.argv, settings.timeout).await?
             } else {
                 Vec::new()
             },
             shell: ran.shell,
         }
     };
-    bench.close().await?;
+    copy.close().await?;
     Ok(judged)
 }
 

@@ -11,13 +11,13 @@ use serde_json::{Map, json};
 
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
-    bench::{Bench, Setup},
+    clean_copy::{CleanCopy, Setup},
     case_files::CaseFiles,
     command,
     control::End,
     protect::Protect,
     reports::Coverage,
-    words::CommandWords,
+    command_line::CommandLine,
 };
 use crate::config::EvaluatorSpec;
 
@@ -26,7 +26,7 @@ use crate::config::EvaluatorSpec;
 #[serde(deny_unknown_fields)]
 struct Written {
     /// Words, or a line for the shell, that runs the tests and measures.
-    command: CommandWords,
+    command: CommandLine,
     /// The report that it writes, below the clean copy; `PROCTOR_REPORT` names another place.
     report: Option<String>,
     /// The share of lines that is enough, from 0 to 1.
@@ -189,11 +189,11 @@ async fn measure(
     place: &Place,
     which: (&str, &str),
 ) -> Result<Measured, String> {
-    let bench = Bench::open(&settings.setup, judging, place, which).await?;
-    let report = bench.report_file(settings.report.as_deref());
+    let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
+    let report = copy.report_file(settings.report.as_deref());
     report.remove();
-    let logs = bench.logs.clone();
-    let ran = bench.step(&settings.argv, settings.timeout, logs).await?;
+    let logs = copy.logs.clone();
+    let ran = copy.step(&settings.argv, settings.timeout, logs).await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
     let written = report.read().and_then(|bytes| {
@@ -202,13 +202,13 @@ async fn measure(
     });
     let coverage =
         written.and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
-    let restored = bench.restored.clone();
-    let tampered = if bench.is_of(&judging.change.tree) {
-        bench.tampered(&settings.argv, settings.timeout).await?
+    let restored = copy.restored.clone();
+    let tampered = if copy.is_of(&judging.change.tree) {
+        copy.tampered(&settings.argv, settings.timeout).await?
     } else {
         Vec::new()
     };
-    bench.close().await?;
+    copy.close().await?;
     Ok(Measured {
         end,
         ended: end.in_words(&line, &ran.last_line),

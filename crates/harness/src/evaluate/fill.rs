@@ -8,7 +8,7 @@ use globset::GlobSet;
 
 use super::{
     Judging,
-    bench::{Hidden, Setup},
+    clean_copy::{Hidden, Setup},
     protect::{self, Circumstances, Merged, Owner},
     seal,
     tests::Edit,

@@ -2,7 +2,7 @@
 //! could not be reached is an `error`, never a number.
 
 mod above;
-mod bench;
+mod clean_copy;
 mod case_files;
 mod command;
 mod content;
@@ -17,12 +17,12 @@ mod protect;
 pub mod reports;
 pub mod reward;
 mod seal;
-mod slot;
+mod answer_cache;
 mod static_check;
 mod tests;
 mod trajectory;
 mod verifier;
-mod words;
+mod command_line;
 
 pub(crate) use above::place;
 pub(crate) use git_diff::diff_record;
@@ -523,21 +523,21 @@ pub(crate) enum JudgesBy {
 }
 
 impl RepoCommand<'_> {
-    fn set_up(&self, setup: &mut bench::Setup) {
-        let install = self.install.map(|install| bench::Before {
+    fn set_up(&self, setup: &mut clean_copy::Setup) {
+        let install = self.install.map(|install| clean_copy::Before {
             line: install.command.clone(),
             timeout: Some(install.timeout),
-            failure: bench::Failure::IsNoVerdict,
+            failure: clean_copy::Failure::IsNoVerdict,
         });
-        let build = self.build.map(|line| bench::Before {
+        let build = self.build.map(|line| clean_copy::Before {
             line: line.to_owned(),
             timeout: Some(self.timeout),
-            failure: bench::Failure::IsTheAgents,
+            failure: clean_copy::Failure::IsTheAgents,
         });
         setup.before = install.into_iter().chain(build).collect();
         setup.image = self.image.map(str::to_owned);
         if let Some(revision) = self.hidden_tests {
-            setup.hidden = bench::Hidden::Revision(revision.to_owned());
+            setup.hidden = clean_copy::Hidden::Revision(revision.to_owned());
         }
     }
 }

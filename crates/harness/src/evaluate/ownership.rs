@@ -3,12 +3,12 @@
 
 use globset::GlobSet;
 
-use super::{Evaluator, Finding, Kind, VerdictStatus, bench};
+use super::{Evaluator, Finding, Kind, VerdictStatus, clean_copy};
 use crate::workspace::Change;
 
 impl Evaluator {
     /// How its clean copies are made, when it makes some.
-    pub(super) fn setup(&self) -> Option<&bench::Setup> {
+    pub(super) fn setup(&self) -> Option<&clean_copy::Setup> {
         match &self.kind {
             Kind::Command(settings) => Some(&settings.setup),
             Kind::StaticCheck(settings) => Some(&settings.setup),
@@ -41,7 +41,7 @@ impl Evaluator {
     pub fn questions(&self) -> Vec<String> {
         let files = self
             .setup()
-            .map(bench::Setup::unanswered)
+            .map(clean_copy::Setup::unanswered)
             .unwrap_or_default();
         let question = |file: &str| {
             format!(
@@ -56,7 +56,7 @@ impl Evaluator {
     pub(super) fn unprotected(&self, change: &Change) -> Vec<String> {
         let files = self
             .setup()
-            .map(bench::Setup::unanswered)
+            .map(clean_copy::Setup::unanswered)
             .unwrap_or_default();
         let is_changed = |file: &&str| change.files.iter().any(|it| it.path == *file);
         files

@@ -11,14 +11,14 @@ use serde_json::{Map, json};
 
 use super::{
     Artifact, Finding as Found, Judging, Place, VerdictStatus,
-    bench::{Bench, Setup},
+    clean_copy::{CleanCopy, Setup},
     case_files::CaseFiles,
     command,
     control::End,
     protect::Protect,
     reports::{Findings, Severity},
     tests::bounded,
-    words::CommandWords,
+    command_line::CommandLine,
 };
 use crate::{config::EvaluatorSpec, record, sandbox::shell};
 
@@ -31,7 +31,7 @@ const FINDINGS: &str = "new-findings.json";
 struct Written {
     /// Words, or a line for the shell. `PROCTOR_REPORT` names the file that its report goes to
     /// (SARIF, `ESLint`'s or cargo's JSON); what it prints is read when it writes none.
-    command: CommandWords,
+    command: CommandLine,
     /// How bad a finding has to be to count. Default `warning`.
     level: Option<Level>,
     /// How many new findings are still good. Default 0.
@@ -220,10 +220,10 @@ async fn ask(
     place: &Place,
     which: (&str, &str),
 ) -> Result<Said, String> {
-    let bench = Bench::open(&settings.setup, judging, place, which).await?;
-    let restored = bench.restored.clone();
-    if let Err(unbuilt) = bench.make_ready().await? {
-        bench.close().await?;
+    let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
+    let restored = copy.restored.clone();
+    if let Err(unbuilt) = copy.make_ready().await? {
+        copy.close().await?;
         return Ok(Said {
             end: unbuilt.end,
             message: unbuilt.message,
@@ -232,26 +232,26 @@ async fn ask(
             tampered: Vec::new(),
         });
     }
-    let logs = bench.logs.clone();
-    let ran = bench
+    let logs = copy.logs.clone();
+    let ran = copy
         .step(&settings.argv, settings.timeout, logs.clone())
         .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
-    let report = bench.report_file(None).read()?;
+    let report = copy.report_file(None).read()?;
     let has_report = report.is_some();
     let written = match report {
         Some(report) => report,
         None => bounded(&logs.join("stdout"))?,
     };
     let findings = match Findings::read(&written) {
-        Ok(findings) => Some(findings.relative_to(bench.copy_inside().as_str())),
+        Ok(findings) => Some(findings.relative_to(copy.copy_inside().as_str())),
         // A report that is there and cannot be read says nothing either way.
         Err(error) if has_report => return Err(error.to_string()),
         Err(_) => None,
     };
-    let tampered = bench.tampered(&settings.argv, settings.timeout).await?;
-    bench.close().await?;
+    let tampered = copy.tampered(&settings.argv, settings.timeout).await?;
+    copy.close().await?;
     Ok(Said {
         end,
         message: end.in_words(&line, &ran.last_line),

@@ -24,7 +24,7 @@ use self::{
     settings::Who,
     tally::{Spent, Tally},
 };
-use super::{Artifact, Finding, Judging, Place, slot::Slot};
+use super::{Artifact, Finding, Judging, Place, answer_cache::CachedAnswer};
 use crate::{agent::PromptSource, fs::hex, record, workspace::WorkspaceError};
 
 /// The version of the request and of the checks: other ones make other verdicts.
@@ -53,7 +53,7 @@ pub(super) async fn judge(
     judging: &Judging<'_>,
     place: &Place,
 ) -> Result<Finding, String> {
-    let mut bench = Bench {
+    let mut bench = CleanCopy {
         settings,
         judging,
         folder: judging.artifacts.join(&place.folder),
@@ -150,7 +150,7 @@ struct Calibration {
     reference: Option<f64>,
 }
 
-struct Bench<'a> {
+struct CleanCopy<'a> {
     settings: &'a Settings,
     judging: &'a Judging<'a>,
     folder: Utf8PathBuf,
@@ -161,7 +161,7 @@ struct Bench<'a> {
     is_unverified: bool,
 }
 
-impl Bench<'_> {
+impl CleanCopy<'_> {
     /// A judge that passes nothing, or fails the reference, says nothing about agents.
     async fn calibrate(&mut self) -> Result<Calibration, String> {
         let workspace = self.judging.workspace;
@@ -228,15 +228,15 @@ impl Bench<'_> {
     /// One good answer: a kept one, or one that is asked for now. The kept one is checked as well.
     async fn sample(&mut self, work: &Work, name: &str, number: u32) -> Result<Answer, String> {
         let key = self.key(work, number);
-        let slot = Slot::claim(&self.judging.desk.cache.join("judge"), &key).await;
-        let slot = slot.map_err(|error| format!("the cache of answers: {error}"))?;
+        let cached = CachedAnswer::lock(&self.judging.desk.cache.join("judge"), &key).await;
+        let cached = cached.map_err(|error| format!("the cache of answers: {error}"))?;
         let subject = Subject {
             workspace: self.judging.workspace,
             tree: &work.tree,
             diff: &work.diff,
         };
         let criteria = &self.settings.criteria;
-        if let Some(kept) = slot.get::<Kept>(self.judging.desk.kept_since)
+        if let Some(kept) = cached.get::<Kept>(self.judging.desk.kept_since)
             && (kept.is_verified || !self.can_verify())
             && kept.answer.check(criteria, &subject).await.is_ok()
         {
@@ -253,7 +253,7 @@ impl Bench<'_> {
             usage: said.usage,
             is_verified: said.is_verified,
         };
-        slot.put(&kept).map_err(|error| error.to_string())?;
+        cached.put(&kept).map_err(|error| error.to_string())?;
         Ok(kept.answer)
     }
 

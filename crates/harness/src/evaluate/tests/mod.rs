@@ -25,10 +25,10 @@ pub(super) use self::{
 };
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
-    bench::{Bench, ReportFile},
+    clean_copy::{CleanCopy, ReportFile},
     control::{ControlTree, End},
     reports::{ReportError, Status, TestCase, TestReport, TextSummary},
-    slot::Slot,
+    answer_cache::CachedAnswer,
 };
 use crate::{
     fs::hex,
@@ -208,8 +208,8 @@ impl Examiner<'_> {
         first: Option<&Attempt>,
     ) -> Result<Control, String> {
         let ControlTree { name, tree, .. } = control;
-        let slot = self.slot(name, tree).await?;
-        if let Some(kept) = slot.get(self.judging.desk.kept_since) {
+        let cached = self.cached_answer(name, tree).await?;
+        if let Some(kept) = cached.get(self.judging.desk.kept_since) {
             return Ok(kept);
         }
         let found = match first.filter(|_| *tree == self.judging.change.tree) {
@@ -221,12 +221,12 @@ impl Examiner<'_> {
                 Err(_) => return Ok(Control::default()),
             },
         };
-        slot.put(&found).map_err(|error| error.to_string())?;
+        cached.put(&found).map_err(|error| error.to_string())?;
         Ok(found)
     }
 
     /// The place of an answer about another tree than the work, for all trials of the task in this run.
-    async fn slot(&self, name: &str, tree: &str) -> Result<Slot, String> {
+    async fn cached_answer(&self, name: &str, tree: &str) -> Result<CachedAnswer, String> {
         let desk = &self.judging.desk;
         let round = self.judging.evidence;
         let base = &self.judging.workspace.base_tree;
@@ -235,8 +235,8 @@ impl Examiner<'_> {
             desk.run_id, self.settings
         );
         let key = hex(&Sha256::digest(key.as_bytes()));
-        let slot = Slot::claim(&desk.cache.join("control"), &key).await;
-        slot.map_err(|error| format!("the cache of test names: {error}"))
+        let cached = CachedAnswer::lock(&desk.cache.join("control"), &key).await;
+        cached.map_err(|error| format!("the cache of test names: {error}"))
     }
 
     /// No results are the work's doing when its command was ended, and when the task gives some as it is or with
@@ -327,37 +327,37 @@ impl Examiner<'_> {
     ) -> Result<Attempt, String> {
         let settings = self.settings;
         let (setup, place) = (&settings.setup, self.place);
-        let bench = Bench::open_edited(setup, self.judging, place, (name, tree), edits).await?;
+        let copy = CleanCopy::open_edited(setup, self.judging, place, (name, tree), edits).await?;
         let has_sentinels = settings.has_sentinels();
         let sources = if settings.wanted.is_empty() || has_sentinels {
-            Sources::of(&bench, &settings.setup, self.judging, tree).await
+            Sources::of(&copy, &settings.setup, self.judging, tree).await
         } else {
             Ok(Sources::default())
         };
         let sources = sources.map_err(|error| format!("the files of the copy: {error}"))?;
-        let is_work = edits.is_empty() && has_sentinels && bench.is_of(&self.judging.change.tree);
+        let is_work = edits.is_empty() && has_sentinels && copy.is_of(&self.judging.change.tree);
         let own = if is_work {
-            sentinel::own_files(&bench)
+            sentinel::own_files(&copy)
         } else {
             Vec::new()
         };
         // Copies of tests take their time too.
         let factor = if edits.is_empty() { 1 } else { SENTINELS_TIME };
         let timeout = settings.timeout.map(|limit| limit * factor);
-        let mut attempt = self.run(&bench, &sources, timeout).await?;
+        let mut attempt = self.run(&copy, &sources, timeout).await?;
         attempt.own = own;
-        bench.close().await?;
+        copy.close().await?;
         Ok(attempt)
     }
 
     async fn run(
         &self,
-        bench: &Bench<'_>,
+        copy: &CleanCopy<'_>,
         sources: &Sources,
         timeout: Option<Duration>,
     ) -> Result<Attempt, String> {
-        let restored = bench.restored.clone();
-        if let Err(unbuilt) = bench.make_ready().await? {
+        let restored = copy.restored.clone();
+        if let Err(unbuilt) = copy.make_ready().await? {
             return Ok(Attempt {
                 results: Err(Nothing {
                     reason: unbuilt.message.clone(),
@@ -371,15 +371,15 @@ impl Examiner<'_> {
             });
         }
         // A report that came with the work is not one of this run.
-        let file = self.settings.origin.file(bench);
+        let file = self.settings.origin.file(copy);
         if let Some(file) = &file {
             file.remove();
         }
-        let argv = self.settings.argv_in(bench);
+        let argv = self.settings.argv_in(copy);
         let line = self.settings.line();
-        let logs = bench.logs.clone();
-        let watch = bench.watch_report();
-        let ran = bench.step(&argv, timeout, logs.clone()).await;
+        let logs = copy.logs.clone();
+        let watch = copy.watch_report();
+        let ran = copy.step(&argv, timeout, logs.clone()).await;
         let writes = watch.map(WriteWatch::stop).unwrap_or_default();
         let ran = ran?;
         let end = End::of(&ran, &line)?;
@@ -390,7 +390,7 @@ impl Examiner<'_> {
         };
         let results = match results {
             Ok(Results::Report(report, _)) => {
-                let report = report.relative_to(bench.copy_inside().as_str());
+                let report = report.relative_to(copy.copy_inside().as_str());
                 Ok(traced(report, sources))
             }
             Err(nothing) if !ran.last_line.is_empty() => Err(Nothing {
@@ -399,8 +399,8 @@ impl Examiner<'_> {
             }),
             other => other,
         };
-        let mut tampered = if bench.is_of(&self.judging.change.tree) {
-            bench.tampered(&argv, timeout).await?
+        let mut tampered = if copy.is_of(&self.judging.change.tree) {
+            copy.tampered(&argv, timeout).await?
         } else {
             Vec::new()
         };

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use crate::{
     config::EvaluatorSpec,
     evaluate::{
-        bench::{Bench, Hidden, ReportFile, Setup},
+        clean_copy::{CleanCopy, Hidden, ReportFile, Setup},
         command,
         protect::{self, Protect},
-        words::CommandWords,
+        command_line::CommandLine,
     },
     sandbox::{docker::Network, shell},
 };
@@ -31,7 +31,7 @@ struct Written {
     args: Vec<String>,
     /// Any other command: words, or a line for the shell. `PROCTOR_REPORT` names the file that its
     /// report goes to; what it prints is read when it writes none.
-    command: Option<CommandWords>,
+    command: Option<CommandLine>,
     /// A report that the command writes elsewhere, below the clean copy.
     report: Option<String>,
     /// Only these tests count: they fail before the work and must pass after it.
@@ -163,11 +163,11 @@ pub(super) enum Origin {
 
 impl Origin {
     /// The file that the report is looked for in.
-    pub(super) fn file(&self, bench: &Bench<'_>) -> Option<ReportFile> {
+    pub(super) fn file(&self, copy: &CleanCopy<'_>) -> Option<ReportFile> {
         match self {
-            Origin::Runner | Origin::Any => Some(bench.report_file(None)),
+            Origin::Runner | Origin::Any => Some(copy.report_file(None)),
             Origin::Output => None,
-            Origin::File(path) => Some(bench.report_file(Some(path))),
+            Origin::File(path) => Some(copy.report_file(Some(path))),
         }
     }
 }
@@ -310,10 +310,10 @@ impl Settings {
 
     /// What is run in a copy. Where the task has no settings of pytest, no others are looked for: pytest would go on
     /// in the folders above the copy.
-    pub(super) fn argv_in(&self, bench: &Bench<'_>) -> Vec<String> {
+    pub(super) fn argv_in(&self, copy: &CleanCopy<'_>) -> Vec<String> {
         let mut argv = self.argv();
         let is_pytest = matches!(self.what, What::Runner(Runner::Pytest, _));
-        if is_pytest && !cfg!(windows) && !has_pytest_settings(bench) {
+        if is_pytest && !cfg!(windows) && !has_pytest_settings(copy) {
             let own = ["-c", "/dev/null", "--rootdir=."].map(str::to_owned);
             argv.splice(PYTEST_WORDS..PYTEST_WORDS, own);
         }
@@ -325,7 +325,7 @@ impl Settings {
 const PYTEST_WORDS: usize = 3;
 
 /// Whether the copy has settings of pytest, or a `setup.py` by which it finds its root.
-fn has_pytest_settings(bench: &Bench<'_>) -> bool {
+fn has_pytest_settings(copy: &CleanCopy<'_>) -> bool {
     let own = [
         "pytest.ini",
         ".pytest.ini",
@@ -334,10 +334,10 @@ fn has_pytest_settings(bench: &Bench<'_>) -> bool {
         "setup.py",
     ];
     let shared = ["pyproject.toml", "tox.ini", "setup.cfg"];
-    let folder = bench.working_dir();
+    let folder = copy.working_dir();
     let folders = folder
         .ancestors()
-        .take_while(|it| it.starts_with(&bench.copy));
+        .take_while(|it| it.starts_with(&copy.path));
     let mut folders = folders.map(Utf8Path::to_owned);
     folders.any(|folder| {
         let says = |name: &&str| {

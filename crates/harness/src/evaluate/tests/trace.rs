@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     evaluate::{
         Judging,
-        bench::{Bench, Hidden, Setup},
+        clean_copy::{CleanCopy, Hidden, Setup},
         reports::{Format, TestCase},
     },
     fs::beneath::Beneath,
@@ -56,9 +56,9 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The files of the copy of `tree` that `bench` has made.
+    /// The files of the copy of `tree` that `copy` has made.
     pub(super) async fn of(
-        bench: &Bench<'_>,
+        copy: &CleanCopy<'_>,
         setup: &Setup,
         judging: &Judging<'_>,
         tree: &str,
@@ -74,14 +74,14 @@ impl Sources {
             }
             Hidden::Folder(folder) => files_below(folder)?,
         };
-        let restored: BTreeSet<&String> = bench.restored.iter().collect();
+        let restored: BTreeSet<&String> = copy.restored.iter().collect();
         let is_brought = |path: &String| !hidden.contains(path) && !restored.contains(path);
         let brought: BTreeSet<String> = changed.into_iter().filter(is_brought).collect();
         let is_own = |path: &&String| !brought.contains(*path) && setup.protect.is_sealed(path);
         let mut sources = Sources::default();
         let mut left = MAX_BYTES;
         for path in base.iter().filter(is_own).chain(&hidden).chain(&brought) {
-            if let Some(text) = text_of(&bench.copy, path, left) {
+            if let Some(text) = text_of(&copy.path, path, left) {
                 left -= text.len();
                 sources.search(path, &text);
             }

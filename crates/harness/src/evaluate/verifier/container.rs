@@ -26,7 +26,7 @@ const CLEARED: [&str; 2] = ["/tests", "/logs/verifier"];
 const RUN: &str = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1";
 
 /// A verification in a container.
-struct Bench<'a> {
+struct CleanCopy<'a> {
     verifier: &'a Verifier,
     judging: &'a Judging<'a>,
     room: &'a DockerRoom,
@@ -64,7 +64,7 @@ pub(super) async fn judge(
             &fresh
         }
     };
-    let bench = Bench {
+    let bench = CleanCopy {
         verifier,
         judging,
         room,
@@ -136,7 +136,7 @@ async fn gather(
     room: &DockerRoom,
     place: &Place,
 ) -> Result<(), String> {
-    let bench = Bench {
+    let bench = CleanCopy {
         verifier,
         judging,
         room,
@@ -242,7 +242,7 @@ fn readiness(own: Option<&Environment>) -> Option<proctor_process::Readiness> {
     own?.healthcheck.as_ref().map(Into::into)
 }
 
-impl Bench<'_> {
+impl CleanCopy<'_> {
     /// Programs in the agent's own container that run the tests and are no longer those of its image. An engine that
     /// does not know what changed says nothing about them.
     async fn tampered(&self, stage: &Utf8Path) -> Vec<String> {

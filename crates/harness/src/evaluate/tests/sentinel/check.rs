@@ -188,8 +188,8 @@ impl Examiner<'_> {
 
     /// The tests that can be sentinels, found out once for all trials of the task in this run.
     async fn usable(&self, reference: &ControlTree, files: &[OwnFile]) -> Result<Usable, String> {
-        let slot = self.slot("-sentinels", &reference.tree).await?;
-        if let Some(kept) = slot.get(self.judging.desk.kept_since) {
+        let cached = self.cached_answer("-sentinels", &reference.tree).await?;
+        if let Some(kept) = cached.get(self.judging.desk.kept_since) {
             return Ok(kept);
         }
         let without = |reason: &str| Usable {
@@ -216,7 +216,7 @@ impl Examiner<'_> {
             let reason = String::new();
             Usable { tests, reason }
         };
-        slot.put(&usable).map_err(|error| error.to_string())?;
+        cached.put(&usable).map_err(|error| error.to_string())?;
         Ok(usable)
     }
 

@@ -10,7 +10,7 @@ use super::{
     lexer::Language,
 };
 use crate::evaluate::{
-    bench::Bench,
+    clean_copy::CleanCopy,
     reports::{Status, TestCase, TestReport},
     tests::trace::{MAX_BYTES, names_in_code, text_of},
 };
@@ -84,11 +84,11 @@ pub(super) enum Placing {
 }
 
 /// The task's test files in a clean copy, before anything runs in it.
-pub(in crate::evaluate::tests) fn own_files(bench: &Bench<'_>) -> Vec<OwnFile> {
-    let paths = bench.sealed_files().filter(|it| Language::of(it).is_some());
+pub(in crate::evaluate::tests) fn own_files(copy: &CleanCopy<'_>) -> Vec<OwnFile> {
+    let paths = copy.sealed_files().filter(|it| Language::of(it).is_some());
     let mut left = MAX_BYTES;
     let files = paths.filter_map(|path| {
-        let text = text_of(&bench.copy, path, left)?;
+        let text = text_of(&copy.path, path, left)?;
         left -= text.len();
         let path = path.to_owned();
         Some(OwnFile { path, text })

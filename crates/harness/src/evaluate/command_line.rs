@@ -7,9 +7,9 @@ use crate::sandbox::shell;
 
 /// A list of words, or a line for the shell.
 #[derive(Clone, Debug)]
-pub(super) struct CommandWords(pub(super) Vec<String>);
+pub(super) struct CommandLine(pub(super) Vec<String>);
 
-impl CommandWords {
+impl CommandLine {
     /// Whether there is no program in it.
     pub(super) fn is_empty(&self) -> bool {
         let line = [String::from("sh"), String::from("-c")];
@@ -20,7 +20,7 @@ impl CommandWords {
     }
 }
 
-impl<'de> Deserialize<'de> for CommandWords {
+impl<'de> Deserialize<'de> for CommandLine {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Words;
         impl<'de> serde::de::Visitor<'de> for Words {
@@ -42,11 +42,11 @@ impl<'de> Deserialize<'de> for CommandWords {
                 Ok(words)
             }
         }
-        deserializer.deserialize_any(Words).map(CommandWords)
+        deserializer.deserialize_any(Words).map(CommandLine)
     }
 }
 
-impl JsonSchema for CommandWords {
+impl JsonSchema for CommandLine {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Command".into()
     }

@@ -151,13 +151,13 @@ pub(super) struct Unbuilt {
 }
 
 /// A clean copy, ready for commands.
-pub(super) struct Bench<'a> {
+pub(super) struct CleanCopy<'a> {
     judging: &'a Judging<'a>,
     setup: &'a Setup,
     room: Room,
     place: &'a Place,
     /// The copy, on this machine.
-    pub(super) copy: Utf8PathBuf,
+    pub(super) path: Utf8PathBuf,
     home: Utf8PathBuf,
     report: Utf8PathBuf,
     case: Utf8PathBuf,
@@ -170,15 +170,15 @@ pub(super) struct Bench<'a> {
     tree: String,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> CleanCopy<'a> {
     /// Make a clean copy of `tree`; `name` tells it from others of the same evaluator.
     pub(super) async fn open(
         setup: &'a Setup,
         judging: &'a Judging<'a>,
         place: &'a Place,
         which: (&str, &str),
-    ) -> Result<Bench<'a>, String> {
-        Bench::open_edited(setup, judging, place, which, &[]).await
+    ) -> Result<CleanCopy<'a>, String> {
+        CleanCopy::open_edited(setup, judging, place, which, &[]).await
     }
 
     /// The same with edits of the task's own files, which no command sees as they were.
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
         place: &'a Place,
         (name, tree): (&str, &str),
         edits: &[Edit],
-    ) -> Result<Bench<'a>, String> {
+    ) -> Result<CleanCopy<'a>, String> {
         let all = judging
             .scratch
             .join(format!("judge-{}{name}", place.number));
@@ -212,12 +212,12 @@ impl<'a> Bench<'a> {
         let image = setup.image.as_deref();
         let network = setup.network.clone();
         let room = Box::pin(judging.fresh_room(view, image, network, filling)).await?;
-        let mut bench = Bench {
+        let mut copy = CleanCopy {
             judging,
             setup,
             room,
             place,
-            copy,
+            path: copy,
             home,
             report,
             case,
@@ -227,9 +227,9 @@ impl<'a> Bench<'a> {
             seals: Seals::default(),
             tree: tree.to_owned(),
         };
-        let seals = bench.sealed(|rules| Seals::take(bench.copy.as_std_path(), rules));
-        bench.seals = seals.map_err(|error| failed(error.into()))?;
-        Ok(bench)
+        let seals = copy.sealed(|rules| Seals::take(copy.path.as_std_path(), rules));
+        copy.seals = seals.map_err(|error| failed(error.into()))?;
+        Ok(copy)
     }
 
     /// Work with the rules of what must stay the same while commands run.
@@ -255,8 +255,8 @@ impl<'a> Bench<'a> {
         argv: &[String],
         timeout: Option<Duration>,
     ) -> Result<Vec<String>, String> {
-        let broken = |bench: &Bench<'_>| {
-            let found = bench.sealed(|rules| bench.seals.broken(bench.copy.as_std_path(), rules));
+        let broken = |copy: &CleanCopy<'_>| {
+            let found = copy.sealed(|rules| copy.seals.broken(copy.path.as_std_path(), rules));
             found.map_err(|error| format!("could not check the protected files: {error}"))
         };
         let workspace = self.judging.workspace;
@@ -274,7 +274,7 @@ impl<'a> Bench<'a> {
         };
         let tree = reference.unwrap_or_else(|| workspace.base_tree.clone());
         let which = ("-control", tree.as_str());
-        let control = Box::pin(Bench::open(self.setup, self.judging, self.place, which)).await?;
+        let control = Box::pin(CleanCopy::open(self.setup, self.judging, self.place, which)).await?;
         // Whether it passes does not matter here, and neither does one that cannot be built.
         if let Ok(Ok(())) = control.make_ready().await {
             let logs = control.logs.clone();
@@ -289,7 +289,7 @@ impl<'a> Bench<'a> {
     /// Settings of runners that appeared above the copy while commands ran. In folders of our own only the work can
     /// have put them there; elsewhere it may have been any program of this machine.
     fn settings_above(&self) -> Result<Option<String>, String> {
-        let Some(file) = above::settings_above(&self.copy) else {
+        let Some(file) = above::settings_above(&self.path) else {
             return Ok(None);
         };
         let own = self.judging.scratch.canonicalize_utf8();
@@ -385,7 +385,7 @@ impl<'a> Bench<'a> {
     /// The report at a path below the copy, or in the folder of reports.
     pub(super) fn report_file(&self, below: Option<&Utf8Path>) -> ReportFile {
         let (root, path) = match below {
-            Some(path) => (&self.copy, path),
+            Some(path) => (&self.path, path),
             None => (&self.report, Utf8Path::new("report")),
         };
         ReportFile {
@@ -402,19 +402,19 @@ impl<'a> Bench<'a> {
 
     /// The folder that commands run in, on this machine.
     pub(super) fn working_dir(&self) -> Utf8PathBuf {
-        self.copy.join(&self.setup.working_dir)
+        self.path.join(&self.setup.working_dir)
     }
 
     /// The copy as commands see it.
     pub(super) fn copy_inside(&self) -> Utf8PathBuf {
-        self.room.inside(&self.copy)
+        self.room.inside(&self.path)
     }
 
     /// Remove it all.
     pub(super) async fn close(self) -> Result<(), String> {
         // The engine removes its part while the files go.
         self.room.dismiss();
-        let all = self.copy.parent().unwrap_or(&self.copy);
+        let all = self.path.parent().unwrap_or(&self.path);
         let removed = dir::remove(all);
         let left = self.room.leave().await;
         left.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What was found out once and is kept by what was asked: asking the same again costs nothing.
+//! Answers that are kept under a key, so that the same question is asked once.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,15 +11,15 @@ use crate::{fs::open_lock_file, record};
 /// How often a lock that another holds is tried.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The place of one answer. While it is held nobody else asks the same.
-pub(super) struct Slot {
+/// One answer of the cache. While it is locked, no other task asks the same question.
+pub(super) struct CachedAnswer {
     path: Utf8PathBuf,
     _lock: std::fs::File,
 }
 
-impl Slot {
-    /// Wait for the place of the answer with this key in `folder`.
-    pub(super) async fn claim(folder: &Utf8Path, key: &str) -> std::io::Result<Slot> {
+impl CachedAnswer {
+    /// Wait for the lock of the answer with this key in `folder`.
+    pub(super) async fn lock(folder: &Utf8Path, key: &str) -> std::io::Result<CachedAnswer> {
         fs::create_dir_all(folder)?;
         let lock = open_lock_file(&folder.join(format!("{key}.lock")))?;
         while let Err(error) = lock.try_lock() {
@@ -28,7 +28,7 @@ impl Slot {
                 std::fs::TryLockError::Error(error) => return Err(error),
             }
         }
-        Ok(Slot {
+        Ok(CachedAnswer {
             path: folder.join(format!("{key}.json")),
             _lock: lock,
         })
