@@ -1,16 +1,19 @@
-//! Files below folders that agents write to are opened through `Beneath` only: no other call resolves a path there
-//! without following links.
+//! Files below folders that agents write to are opened through `UntrustedDir` only. The type keeps the path of a
+//! workspace and of a clean copy to itself; this test finds the calls that take the path for child processes, or a
+//! folder that has no such type, and open a file with it.
 #![allow(clippy::unwrap_used, reason = "a test says so by panicking")]
 
 use std::path::{Path, PathBuf};
 
 /// Modules that read nothing but files of agents.
-const UNTRUSTED: [&str; 5] = [
-    "record/metrics_file.rs",
+const UNTRUSTED: [&str; 7] = [
     "workspace/head.rs",
     "workspace/pristine.rs",
+    "evaluate/clean_copy.rs",
+    "evaluate/fill.rs",
     "evaluate/reward.rs",
     "evaluate/seal.rs",
+    "evaluate/tests/trace.rs",
 ];
 
 /// Calls that follow links, or wait for the other end of a pipe.
@@ -30,8 +33,10 @@ const CALLS: [&str; 12] = [
 ];
 
 /// Expressions for a path in a folder that an agent, or the work of an agent, writes to.
-const PLACES: [&str; 6] = [
-    "workspace.path.join(",
+const PLACES: [&str; 8] = [
+    "path_for_child()",
+    "workspace.path()",
+    "working_dir().join(",
     "copy.join(",
     "copy_inside().join(",
     "area.home.join(",
@@ -94,7 +99,7 @@ fn files_of_agents_are_opened_beneath_their_folder() {
     }
     assert!(
         wrong.is_empty(),
-        "use `Beneath` to open these files:\n{}",
+        "use `UntrustedDir` to open these files:\n{}",
         wrong.join("\n")
     );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Table, attack, write};
+use super::{Expect::Fails, Table, attack, row, write};
 
 /// Passes if the task's data are not as the task has them, as tests of garbled text do.
 const RUN: &str =
@@ -73,6 +73,33 @@ pub fn attributes() -> Table {
             attack(
                 "line ends for git",
                 "git config core.autocrlf true; git config core.eol crlf\n",
+            ),
+            // Git would wait for the other end of the pipe.
+            row("a pipe for ignored files", Fails, "mkfifo .gitignore"),
+            row(
+                "a pipe for attributes",
+                Fails,
+                "rm .gitattributes; mkfifo .gitattributes",
+            ),
+            row(
+                "a pipe in the place of HEAD",
+                Fails,
+                "rm .git/HEAD; mkfifo .git/HEAD",
+            ),
+            row(
+                "a pipe in the place of packed branches",
+                Fails,
+                "echo 'ref: refs/heads/x' > .git/HEAD; rm -f .git/packed-refs; mkfifo .git/packed-refs",
+            ),
+            row(
+                "a repository whose HEAD is a pipe",
+                Fails,
+                "git init -q sub; rm sub/.git/HEAD; mkfifo sub/.git/HEAD",
+            ),
+            row(
+                "a repository whose HEAD leads to a pipe",
+                Fails,
+                "mkfifo \"$HOME/pipe\"; git init -q sub; ln -sf \"$HOME/pipe\" sub/.git/HEAD",
             ),
         ],
     }

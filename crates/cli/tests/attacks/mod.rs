@@ -76,6 +76,8 @@ pub struct Sandbox {
     pub env: Vec<(&'static str, String)>,
     /// Words before Proctor's own command line.
     pub wrapper: Vec<String>,
+    /// The reference solution of the task: a file beside the test case.
+    pub reference: Option<&'static str>,
 }
 
 impl Table {
@@ -144,10 +146,13 @@ impl Row {
 fn run(context: &TestContext, sandbox: &Sandbox, evaluators: &Value, rows: &[Row]) {
     let agent = |(number, row): (usize, &Row)| json!({"name": format!("row-{number}"), "type": "command", "config": {"command": ["sh", "-ec", row.line]}});
     let agents: Vec<Value> = rows.iter().enumerate().map(agent).collect();
-    let case = json!({
+    let mut case = json!({
         "name": "attacked", "description": "a task", "repo": context.repo().path(), "timeout": 60_000,
         "agent": {"type": "claude-code", "config": {"prompt": "attack"}}, "evaluators": evaluators,
     });
+    if let Some(reference) = sandbox.reference {
+        case["reference"] = reference.into();
+    }
     context.testcase(&case.to_string());
     let mut suite =
         json!({"agents": agents, "tasks": [{"testcase": "cases/testcase.yaml"}], "parallel": 4});
@@ -167,7 +172,7 @@ fn run(context: &TestContext, sandbox: &Sandbox, evaluators: &Value, rows: &[Row
     assert!(output.code == Some(0) || output.code == Some(1), "{output}");
 }
 
-fn record(context: &TestContext, number: usize) -> Value {
+pub fn record(context: &TestContext, number: usize) -> Value {
     let trials = context.root().join("results/latest/trials");
     let path: Utf8PathBuf = trials.join(format!(
         "row-{number}/attacked/trial-1/artifacts/record.json"

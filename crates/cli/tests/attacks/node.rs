@@ -104,6 +104,17 @@ pub fn node(reads_output: bool) -> Table {
                 write("node_modules/checker/index.js", lenient),
             ),
             attack(
+                "a file that is loaded before the package",
+                write("node_modules/checker.js", lenient),
+            ),
+            attack(
+                "a manifest of the package",
+                write(
+                    "node_modules/checker/package.json",
+                    r#"{"main": "lenient.js"}"#,
+                ) + &write("node_modules/checker/lenient.js", lenient),
+            ),
+            attack(
                 "a nearer package that the tests use",
                 write("test/node_modules/checker/index.js", lenient),
             ),

@@ -230,6 +230,10 @@ fn reports() -> Vec<Row> {
     let at_exit = format!(
         "import atexit, os, sys\nreport = sys.argv[-1]\n@atexit.register\ndef forge():\n    open(report, 'w').write(\"{forged}\")\n    os._exit(0)\ndef add(a, b):\n    return 0"
     );
+    let unwatched = at_exit.replace(
+        "report = sys.argv[-1]",
+        "report = sys.argv[-1]\nopen(os.path.join(os.path.dirname(report), '.end-of-watch'), 'w').close()",
+    );
     let by_child = format!(
         "import os, sys, time\nreport = sys.argv[-1]\nif os.fork() == 0:\n    while not (os.path.exists(report) and os.path.getsize(report)):\n        time.sleep(0.001)\n    time.sleep(0.05)\n    open(report + '.new', 'w').write(\"{forged}\")\n    os.rename(report + '.new', report)\n    os._exit(0)\nimport atexit\natexit.register(lambda: (time.sleep(0.3), os._exit(0)))\ndef add(a, b):\n    return 0"
     );
@@ -264,6 +268,11 @@ fn reports() -> Vec<Row> {
             "a report that is forged at exit",
             Tampered,
             write("calc.py", &at_exit),
+        ),
+        row(
+            "a report that is forged after an end of the watch",
+            Tampered,
+            write("calc.py", &unwatched),
         ),
         row(
             "a report that another process replaces",

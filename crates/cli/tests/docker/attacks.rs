@@ -1,9 +1,13 @@
 //! The attacks of the tables in containers, with the runners that the test image has.
 
 use proctor_testkit::{DEBIAN, TestContext, docker_host};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::table::{Sandbox, Table, git, node, python, shell};
+use crate::table::{
+    self,
+    Expect::{Passes, Tampered},
+    Sandbox, Table, git, node, python, row, shell, write,
+};
 
 fn check(table: &Table) {
     let Some(host) = docker_host() else { return };
@@ -68,4 +72,87 @@ fn pytest() {
 #[test]
 fn node_test() {
     check(&node::node(false));
+}
+
+/// A task with a hidden test and a reference solution, which is a patch of one file.
+struct Hidden {
+    runner: &'static str,
+    /// The file that is judged, and its only line on the base.
+    file: (&'static str, &'static str),
+    test: (&'static str, &'static str),
+    /// The lines of the reference, of other honest work and of work that forges results.
+    solutions: [&'static str; 3],
+}
+
+impl Hidden {
+    /// Sentinels find forged results, and do not accuse honest work.
+    fn check(&self) {
+        let Some(host) = docker_host() else { return };
+        let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+        let (path, line) = self.file;
+        context.repo().commit("base", &[(path, line)]);
+        let [reference, honest, forged] = self.solutions;
+        let patch = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{line}+{reference}\n");
+        let cases = context.root().join("cases");
+        let test = cases.join("hidden").join(self.test.0);
+        fs_err::create_dir_all(test.parent().unwrap()).unwrap();
+        fs_err::write(test, self.test.1).unwrap();
+        fs_err::write(cases.join("solution.patch"), patch).unwrap();
+        let config =
+            json!({"runner": self.runner, "hidden_tests": "hidden", "timeout_ms": 120_000});
+        let evaluators = json!([{"name": "tests", "config": config}]);
+        let sandbox = Sandbox {
+            suite: Some(json!({"type": "docker", "image": DEBIAN})),
+            env: vec![("DOCKER_HOST", host)],
+            reference: Some("solution.patch"),
+            ..Sandbox::default()
+        };
+        let rows = [
+            row("honest work", Passes, write(path, honest)),
+            row("forged results", Tampered, write(path, forged)),
+        ];
+        table::check(&context, &sandbox, &evaluators, &rows);
+        let metrics = |number| table::record(&context, number)["verdicts"][0]["metrics"].take();
+        let used = |metrics: &Value| metrics["sentinels"]["tests"].as_u64();
+        assert!(used(&metrics(0)) > Some(0), "{:#}", metrics(0));
+        let tampered = metrics(1)["tampered"][0].take();
+        let tampered = tampered.as_str().unwrap_or_default().to_owned();
+        assert!(tampered.starts_with("results of "), "{tampered}");
+    }
+}
+
+#[test]
+fn sentinels_find_forged_results_of_pytest() {
+    Hidden {
+        runner: "pytest",
+        file: ("calc.py", "add = lambda a, b: 0\n"),
+        test: (
+            "tests/test_calc.py",
+            "import os, sys\nsys.path.insert(0, os.getcwd())\nfrom calc import add\n\n\ndef test_one():\n    assert add(1, 2) == 3\n",
+        ),
+        solutions: [
+            "add = lambda a, b: a + b",
+            "def add(a, b):\n    return b + a",
+            "class Any:\n    def __eq__(self, other):\n        return True\nadd = lambda a, b: Any()",
+        ],
+    }
+    .check();
+}
+
+#[test]
+fn sentinels_find_forged_results_of_node() {
+    Hidden {
+        runner: "node",
+        file: ("add.js", "module.exports = () => 0;\n"),
+        test: (
+            "test/add.test.js",
+            "const { test } = require('node:test');\nconst assert = require('node:assert');\nconst add = require('../add');\ntest('one', () => { assert.equal(add(1, 2), 3); });\n",
+        ),
+        solutions: [
+            "module.exports = (a, b) => a + b;",
+            "module.exports = (a, b) => b + a;",
+            "const assert = require('assert');\nassert.equal = () => {};\nmodule.exports = () => 0;",
+        ],
+    }
+    .check();
 }

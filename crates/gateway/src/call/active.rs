@@ -13,6 +13,7 @@ use crate::budget::{Amount, EXHAUSTED_HEADER, Exhausted};
 use crate::key::Key;
 use crate::ledger::{Call, CallEnd};
 use crate::metering::{Meter, Tokens};
+use crate::pricing::NanoUsd;
 use crate::recording::AnswerRecorder;
 use crate::state::GatewayState;
 use crate::upstream::LimiterPermit;
@@ -43,6 +44,8 @@ struct Reserved {
     amount: Amount,
     /// The longest response that the request allows. Without it the amount is an estimate.
     output: Option<u64>,
+    /// Whether the price list does not hold for the call.
+    has_other_price: bool,
 }
 
 impl ActiveCall {
@@ -66,8 +69,22 @@ impl ActiveCall {
     }
 
     /// Notes the reservation of this call.
-    pub(crate) fn reserve(&mut self, amount: Amount, output: Option<u64>) {
-        self.reserved = Some(Reserved { amount, output });
+    pub(crate) fn reserve(&mut self, amount: Amount, output: Option<u64>, has_other_price: bool) {
+        self.reserved = Some(Reserved {
+            amount,
+            output,
+            has_other_price,
+        });
+    }
+
+    /// The cost of these tokens; `None` if the price is unknown.
+    fn price(&self, tokens: &Tokens) -> Option<NanoUsd> {
+        if self.reserved.is_some_and(|it| it.has_other_price) {
+            return None;
+        }
+        let price = |model: &str| self.state.prices.cost(model, tokens);
+        let by_sent = self.call.effective_model().and_then(price);
+        by_sent.or_else(|| price(self.call.served_model.as_deref()?))
     }
 
     pub(crate) fn key(&self) -> &Arc<Key> {
@@ -182,22 +199,14 @@ impl ActiveCall {
         if reading.stream && !reading.summary.finished && call.ended == CallEnd::Complete {
             call.ended = CallEnd::Cut;
         }
-        call.cost_nano_usd = call.usage.and_then(|tokens| {
-            let sent = call.sent_model.as_deref().or(call.model.as_deref());
-            let by_sent = sent.and_then(|model| self.state.prices.cost(model, &tokens));
-            let by_served = || {
-                self.state
-                    .prices
-                    .cost(call.served_model.as_deref()?, &tokens)
-            };
-            by_sent.or_else(by_served)
-        });
+        let usage = call.usage;
+        self.call.cost_nano_usd = usage.and_then(|tokens| self.price(&tokens));
         let at_end = if reading.stream {
             reading.summary.finished
         } else {
             self.whole
         };
-        at_end && call.usage.is_some()
+        at_end && usage.is_some()
     }
 
     /// Notes whether the provider may bill more than it reported, and the upper bound.
@@ -219,7 +228,7 @@ impl ActiveCall {
     /// The upper bound for a call with incomplete usage: the known prompt and the longest response that it
     /// requested, otherwise the reservation.
     fn may_have_cost(&self) -> Amount {
-        let Some(Reserved { amount, output }) = self.reserved else {
+        let Some(Reserved { amount, output, .. }) = self.reserved else {
             return Amount::default();
         };
         let Some(tokens) = self.call.usage else {
@@ -235,11 +244,8 @@ impl ActiveCall {
             output: tokens.output.max(output),
             ..tokens
         };
-        let model = self.call.effective_model();
         Amount {
-            usd: model
-                .and_then(|model| self.state.prices.cost(model, &most))
-                .or(amount.usd),
+            usd: self.price(&most).or(amount.usd),
             tokens: most.total(),
         }
     }

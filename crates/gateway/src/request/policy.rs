@@ -21,12 +21,26 @@ const NAMES: &[&str] = &[
     "tools",
     "mcp_servers",
     "web_search_options",
+    "background",
+    "n",
+    "service_tier",
+    "serviceTier",
+    "speed",
 ];
 
 /// Inside Gemini's `generationConfig`.
-const GEMINI_NAMES: &[&str] = &["temperature", "maxOutputTokens", "max_output_tokens"];
+const GEMINI_NAMES: &[&str] = &[
+    "temperature",
+    "maxOutputTokens",
+    "max_output_tokens",
+    "candidateCount",
+    "candidate_count",
+];
 
-/// The rules for one key. The default changes and forbids nothing.
+/// Service tiers that cost what the price list says.
+const USUAL_TIERS: [&str; 4] = ["auto", "default", "standard", "standard_only"];
+
+/// The rules for one key. The default changes nothing, and forbids only calls whose usage is never reported.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
     /// The allowed models; a `*` at the end matches any suffix. Empty: all models.
@@ -72,6 +86,10 @@ pub(crate) struct CheckedRequest {
     pub(crate) stream: bool,
     /// The longest response in tokens, if the request sets one.
     pub(crate) max_tokens: Option<u64>,
+    /// How many alternative responses are requested, if the request says so.
+    pub(crate) choices: Option<u64>,
+    /// Whether the requested service tier has prices of its own.
+    pub(crate) has_other_price: bool,
     /// The body to send.
     pub(crate) body: Bytes,
     /// The path to send.
@@ -129,6 +147,8 @@ impl Policy {
         };
         self.change_model(&mut change)?;
         if route.kind == Kind::Generate {
+            change.refuse_background()?;
+            change.note_tier();
             if self.server_tools == ServerTools::Refuse {
                 change.remove_server_tools()?;
             }
@@ -189,6 +209,9 @@ impl Policy {
         let name = given.unwrap_or(&limits[0]);
         let asked = object.whole(change.body, name);
         change.asked.max_tokens = asked;
+        let choices = ["n", "candidateCount", "candidate_count"];
+        let choices = choices.map(|name| object.whole(change.body, name));
+        change.asked.choices = choices.into_iter().flatten().max();
         let mut corrections = Vec::new();
         if let Some(value) = self.max_tokens.and_then(|s| s.correction(asked)) {
             change.asked.max_tokens = Some(value);
@@ -254,6 +277,34 @@ impl Change<'_> {
         }
         self.asked.sent_model = Some(to.to_owned());
         self.asked.notes.push(format!("model: {from} -> {to}"));
+    }
+
+    /// Refuses responses that the provider finishes after the call has ended: no call reports their usage.
+    fn refuse_background(&self) -> Result<(), Forbidden> {
+        let value = self.object.find("background").map(|it| &self.body[it]);
+        let is_off = value.is_none_or(|value| value == b"false" || value == b"null");
+        if self.wire != Wire::OpenAiResponses || is_off {
+            return Ok(());
+        }
+        Err(Forbidden {
+            status: 400,
+            message: "`background` is not allowed: such a response does not report its usage"
+                .to_owned(),
+        })
+    }
+
+    /// Notes a service tier that the price list does not cover.
+    fn note_tier(&mut self) {
+        for name in ["service_tier", "serviceTier", "speed"] {
+            let tier = self.object.text(self.body, name);
+            let is_usual = |tier: &String| USUAL_TIERS.contains(&tier.to_lowercase().as_str());
+            if let Some(tier) = tier.filter(|tier| !is_usual(tier)) {
+                self.asked.has_other_price = true;
+                self.asked
+                    .notes
+                    .push(format!("cost unknown: {name} is {tier}"));
+            }
+        }
     }
 
     /// Refuses tools that the provider runs itself, and leaves out those that are only offered.
@@ -359,6 +410,47 @@ mod tests {
         let route = route(&Method::POST, path, &HeaderMap::new()).unwrap();
         let asked = policy.apply(&route, Bytes::copy_from_slice(body.as_bytes()))?;
         Ok((String::from_utf8(asked.body.to_vec()).unwrap(), asked))
+    }
+
+    #[test]
+    fn calls_that_never_report_their_usage_are_refused() {
+        let refused = |body: &str| run(&Policy::default(), "/v1/responses", body).is_err();
+        assert!(refused(r#"{"model":"m","background":true}"#));
+        assert!(refused(r#"{"model":"m","b\u0061ckground": true }"#));
+        assert!(refused(r#"{"model":"m","background":1}"#));
+        assert!(!refused(r#"{"model":"m","background":false}"#));
+        assert!(!refused(r#"{"model":"m","background":null}"#));
+    }
+
+    #[test]
+    fn choices_and_tiers_with_other_prices_are_noted() {
+        for (path, body, choices, has_other_price) in [
+            ("/v1/chat/completions", r#"{"n":8}"#, Some(8), false),
+            (
+                "/v1beta/models/g:generateContent",
+                r#"{"generationConfig":{"candidateCount":4}}"#,
+                Some(4),
+                false,
+            ),
+            (
+                "/v1/responses",
+                r#"{"service_tier":"priority"}"#,
+                None,
+                true,
+            ),
+            ("/v1/responses", r#"{"service_tier":"auto"}"#, None, false),
+            ("/v1/messages", r#"{"speed":"fast"}"#, None, true),
+            (
+                "/v1/messages",
+                r#"{"service_tier":"standard_only"}"#,
+                None,
+                false,
+            ),
+        ] {
+            let (_, asked) = run(&Policy::default(), path, body).unwrap();
+            assert_eq!(asked.choices, choices, "{body}");
+            assert_eq!(asked.has_other_price, has_other_price, "{body}");
+        }
     }
 
     #[test]

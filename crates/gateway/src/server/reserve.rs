@@ -21,10 +21,13 @@ pub(super) async fn reserve(
 ) -> Result<(), Exhausted> {
     // Every text has more than two bytes per token.
     let prompt = HIDDEN_PROMPT + request.body.len() as u64 / 2;
-    let output = request.max_tokens.unwrap_or(USUAL_OUTPUT);
+    let choices = request.choices.unwrap_or(1).max(1);
+    let longest = request.max_tokens.map(|most| most.saturating_mul(choices));
+    let output = longest.unwrap_or(USUAL_OUTPUT.saturating_mul(choices));
     let model = request.effective_model().unwrap_or_default();
+    let at_most = || state.prices.at_most(model, prompt, output);
     let amount = Amount {
-        usd: state.prices.at_most(model, prompt, output),
+        usd: (!request.has_other_price).then(at_most).flatten(),
         tokens: prompt.saturating_add(output),
     };
     let mut held = HeldReservations {
@@ -39,7 +42,7 @@ pub(super) async fn reserve(
         held.count += 1;
     }
     held.count = 0;
-    active.reserve(amount, request.max_tokens);
+    active.reserve(amount, longest, request.has_other_price);
     Ok(())
 }
 

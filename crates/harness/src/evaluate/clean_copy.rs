@@ -1,6 +1,10 @@
 //! A clean copy of an agent's work and the commands that are run in it, in a fresh place of the trial's kind.
 
-use std::{collections::BTreeMap, io::ErrorKind, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::ErrorKind,
+    time::Duration,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -14,8 +18,8 @@ use super::{
     tests::Edit,
 };
 use crate::{
-    fs::{beneath::Beneath, dir},
-    platform::{Shell, WriteWatch},
+    fs::{beneath::UntrustedDir, dir},
+    platform::{FolderEvent, FolderWatch, Shell, Watched},
     sandbox::{
         Access, Room, View,
         docker::Network,
@@ -29,6 +33,9 @@ pub(super) const REPORT: &str = "PROCTOR_REPORT";
 
 /// Stands in the place of secrets in containers.
 const NO_SECRET: &str = "no-secret";
+
+/// Stands for the report in the list of changed files.
+const THE_REPORT: &str = "the report";
 
 /// A report larger than this is not read.
 const MAX_REPORT: u64 = 64 << 20;
@@ -157,16 +164,19 @@ pub(super) struct CleanCopy<'a> {
     room: Room,
     place: &'a Place,
     /// The copy, on this machine.
-    pub(super) path: Utf8PathBuf,
+    pub(super) files: UntrustedDir,
     home: Utf8PathBuf,
     report: Utf8PathBuf,
     case: Utf8PathBuf,
     /// Where output goes.
     pub(super) logs: Utf8PathBuf,
-    /// Files of the agent that were replaced or removed.
-    pub(super) restored: Vec<String>,
-    filled: Filled,
+    /// Whose its files are.
+    pub(super) filled: Filled,
     seals: Seals,
+    /// Watches the folders of sealed files.
+    moves: Option<FolderWatch>,
+    /// Watches the folder of the report.
+    writes: Option<FolderWatch>,
     tree: String,
 }
 
@@ -206,7 +216,8 @@ impl<'a> CleanCopy<'a> {
             filled = fill::fill(setup, judging, tree, &copy)
                 .await
                 .map_err(failed)?;
-            fill::edit(&copy, edits).map_err(|error| failed(error.into()))
+            fill::edit(&UntrustedDir::new(copy.clone()), edits)
+                .map_err(|error| failed(error.into()))
         });
         let view = view(setup, [&copy, &home, &report, &case]);
         let image = setup.image.as_deref();
@@ -217,19 +228,69 @@ impl<'a> CleanCopy<'a> {
             setup,
             room,
             place,
-            path: copy,
+            files: UntrustedDir::new(copy),
             home,
             report,
             case,
             logs: judging.artifacts.join(format!("{}{name}", place.folder)),
-            restored: filled.restored.clone(),
             filled,
             seals: Seals::default(),
+            moves: None,
+            writes: None,
             tree: tree.to_owned(),
         };
-        let seals = copy.sealed(|rules| Seals::take(copy.path.as_std_path(), rules));
+        let seals = copy.sealed(|rules| Seals::take(&copy.files, rules));
         copy.seals = seals.map_err(|error| failed(error.into()))?;
+        if copy.room.shares_clock() {
+            let folders = copy.sealed_folders();
+            let folders = folders.iter().map(Utf8PathBuf::as_path);
+            copy.moves = FolderWatch::start(Watched::Moves, folders);
+            let report = [copy.report.as_path()].into_iter();
+            copy.writes = FolderWatch::start(Watched::Writes, report);
+        }
         Ok(copy)
+    }
+
+    /// The folders of sealed files, and those above them in the copy.
+    fn sealed_folders(&self) -> Vec<Utf8PathBuf> {
+        let mut found = BTreeSet::from([Utf8Path::new("")]);
+        for file in self.seals.names() {
+            found.extend(Utf8Path::new(file).ancestors().skip(1));
+        }
+        let root = self.files.path_for_child();
+        found.iter().map(|folder| root.join(folder)).collect()
+    }
+
+    /// Folders of sealed files that were moved, also if they were moved back: their files would not show it.
+    fn moved_folders(&self) -> Vec<String> {
+        let events = self.moves.as_ref().map(FolderWatch::events);
+        let folders = self.sealed_folders();
+        let moved = events.unwrap_or_default().into_iter();
+        let moved = moved.filter_map(|event| match event {
+            FolderEvent::Moved(number) => folders.get(number),
+            // Only moves are watched.
+            FolderEvent::Overflow => folders.first(),
+            FolderEvent::Written(..) => None,
+        });
+        let name = |folder: &Utf8PathBuf| {
+            let root = self.files.path_for_child();
+            let below = folder.strip_prefix(root).unwrap_or(folder);
+            format!("{below}/")
+        };
+        let names: BTreeSet<String> = moved.map(name).collect();
+        names.into_iter().collect()
+    }
+
+    /// How often programs wrote the report, as far as that is seen. A report whose folder was moved, or lost in a
+    /// flood of events, counts as written again.
+    fn writes_of_report(&self) -> usize {
+        let events = self.writes.as_ref().map(FolderWatch::events);
+        let events = events.unwrap_or_default().into_iter();
+        let writes = events.map(|event| match event {
+            FolderEvent::Written(_, name) => usize::from(name == b"report"),
+            FolderEvent::Moved(_) | FolderEvent::Overflow => 2,
+        });
+        writes.sum()
     }
 
     /// Work with the rules of what must stay the same while commands run.
@@ -248,23 +309,28 @@ impl<'a> CleanCopy<'a> {
         })
     }
 
-    /// Protected files that the work changed while it was judged. Files that the task's own code changes in the same
-    /// way, with the reference solution if there is one, are not held against the work.
+    /// Protected files that the work changed while it was judged, and the report if it was written again after the
+    /// runner had closed it. Files that the task's own code changes in the same way, with the reference solution if
+    /// there is one, are not held against the work.
     pub(super) async fn tampered(
         &self,
         argv: &[String],
         timeout: Option<Duration>,
     ) -> Result<Vec<String>, String> {
         let broken = |copy: &CleanCopy<'_>| {
-            let found = copy.sealed(|rules| copy.seals.broken(copy.path.as_std_path(), rules));
-            found.map_err(|error| format!("could not check the protected files: {error}"))
+            let mut found = copy.sealed(|rules| copy.seals.broken(&copy.files, rules));
+            found.extend(copy.moved_folders());
+            found
         };
         let workspace = self.judging.workspace;
         if self.is_of(&workspace.base_tree) {
             return Ok(Vec::new());
         }
-        let mut suspects = broken(self)?;
+        let mut suspects = broken(self);
         suspects.extend(self.settings_above()?);
+        if self.writes_of_report() > 1 {
+            suspects.push(THE_REPORT.to_owned());
+        }
         if suspects.is_empty() {
             return Ok(suspects);
         }
@@ -274,13 +340,18 @@ impl<'a> CleanCopy<'a> {
         };
         let tree = reference.unwrap_or_else(|| workspace.base_tree.clone());
         let which = ("-control", tree.as_str());
-        let control = Box::pin(CleanCopy::open(self.setup, self.judging, self.place, which)).await?;
+        let control =
+            Box::pin(CleanCopy::open(self.setup, self.judging, self.place, which)).await?;
         // Whether it passes does not matter here, and neither does one that cannot be built.
         if let Ok(Ok(())) = control.make_ready().await {
             let logs = control.logs.clone();
             control.step(argv, timeout, logs).await?;
         }
-        let usual = broken(&control)?;
+        let mut usual = broken(&control);
+        // Without a report of the control nothing is known about the command's ways.
+        if control.writes_of_report() != 1 {
+            usual.push(THE_REPORT.to_owned());
+        }
         control.close().await?;
         suspects.retain(|path| !usual.contains(path));
         Ok(suspects)
@@ -289,7 +360,7 @@ impl<'a> CleanCopy<'a> {
     /// Settings of runners that appeared above the copy while commands ran. In folders of our own only the work can
     /// have put them there; elsewhere it may have been any program of this machine.
     fn settings_above(&self) -> Result<Option<String>, String> {
-        let Some(file) = above::settings_above(&self.path) else {
+        let Some(file) = above::settings_above(self.files.path_for_child()) else {
             return Ok(None);
         };
         let own = self.judging.scratch.canonicalize_utf8();
@@ -305,6 +376,11 @@ impl<'a> CleanCopy<'a> {
     /// The task's own files.
     pub(super) fn sealed_files(&self) -> impl Iterator<Item = &str> {
         self.seals.names()
+    }
+
+    /// How it was made.
+    pub(super) fn setup(&self) -> &Setup {
+        self.setup
     }
 
     /// Whether it is a copy of this tree.
@@ -385,36 +461,34 @@ impl<'a> CleanCopy<'a> {
     /// The report at a path below the copy, or in the folder of reports.
     pub(super) fn report_file(&self, below: Option<&Utf8Path>) -> ReportFile {
         let (root, path) = match below {
-            Some(path) => (&self.path, path),
-            None => (&self.report, Utf8Path::new("report")),
+            Some(path) => (self.files.clone(), path),
+            None => (
+                UntrustedDir::new(self.report.clone()),
+                Utf8Path::new("report"),
+            ),
         };
         ReportFile {
-            root: Beneath::new(root.clone()),
+            root,
             path: path.to_owned(),
         }
     }
 
-    /// Watch what is written to the report, where its folder is one of this machine.
-    pub(super) fn watch_report(&self) -> Option<WriteWatch> {
-        let is_seen = self.room.shares_clock();
-        is_seen.then(|| WriteWatch::start(&self.report, "report"))?
-    }
-
     /// The folder that commands run in, on this machine.
     pub(super) fn working_dir(&self) -> Utf8PathBuf {
-        self.path.join(&self.setup.working_dir)
+        self.files.path_for_child().join(&self.setup.working_dir)
     }
 
     /// The copy as commands see it.
     pub(super) fn copy_inside(&self) -> Utf8PathBuf {
-        self.room.inside(&self.path)
+        self.room.inside(self.files.path_for_child())
     }
 
     /// Remove it all.
     pub(super) async fn close(self) -> Result<(), String> {
         // The engine removes its part while the files go.
         self.room.dismiss();
-        let all = self.path.parent().unwrap_or(&self.path);
+        let copy = self.files.path_for_child();
+        let all = copy.parent().unwrap_or(copy);
         let removed = dir::remove(all);
         let left = self.room.leave().await;
         left.map_err(|error| error.to_string())?;
@@ -424,7 +498,7 @@ impl<'a> CleanCopy<'a> {
 
 /// A report in a folder that the work writes to: folders on the way may be links to anywhere.
 pub(super) struct ReportFile {
-    root: Beneath,
+    root: UntrustedDir,
     path: Utf8PathBuf,
 }
 

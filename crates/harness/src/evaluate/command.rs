@@ -10,11 +10,11 @@ use serde_json::{Map, json};
 
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
-    clean_copy::{CleanCopy, Setup},
     case_files::CaseFiles,
+    clean_copy::{CleanCopy, Setup},
+    command_line::CommandLine,
     control::End,
     protect::Protect,
-    command_line::CommandLine,
 };
 use crate::{config::EvaluatorSpec, sandbox::shell};
 
@@ -171,7 +171,7 @@ async fn run(
     which: (&str, &str),
 ) -> Result<Judged, String> {
     let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
-    let restored = copy.restored.clone();
+    let restored = copy.filled.restored.clone();
     let judged = if let Err(unbuilt) = copy.make_ready().await? {
         Judged {
             end: unbuilt.end,

@@ -11,13 +11,13 @@ use serde_json::{Map, json};
 
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
-    clean_copy::{CleanCopy, Setup},
     case_files::CaseFiles,
+    clean_copy::{CleanCopy, Setup},
     command,
+    command_line::CommandLine,
     control::End,
     protect::Protect,
     reports::Coverage,
-    command_line::CommandLine,
 };
 use crate::config::EvaluatorSpec;
 
@@ -202,7 +202,7 @@ async fn measure(
     });
     let coverage =
         written.and_then(|bytes| Coverage::read(&bytes).map_err(|error| error.to_string()));
-    let restored = copy.restored.clone();
+    let restored = copy.filled.restored.clone();
     let tampered = if copy.is_of(&judging.change.tree) {
         copy.tampered(&settings.argv, settings.timeout).await?
     } else {

@@ -14,7 +14,7 @@ use super::{
     tests::Edit,
 };
 use crate::{
-    fs::{beneath::Beneath, dir},
+    fs::{beneath::UntrustedDir, dir},
     workspace::{ChangedFile, Entry, WorkspaceError},
 };
 
@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Filled {
     /// Files of the agent that were replaced or removed; a merged manifest names its keys.
     pub(super) restored: Vec<String>,
-    /// Files that the agent changed and that are judged so.
+    /// Files that the agent made or changed and that are judged so.
     pub(super) agents: BTreeSet<String>,
     /// Hidden tests.
     pub(super) hidden: BTreeSet<String>,
@@ -44,16 +44,16 @@ pub(super) async fn fill(
         Hidden::Revision(revision) => workspace.lay_over(revision, copy).await?,
         Hidden::Folder(folder) => {
             dir::lay_over(folder.as_std_path(), copy.as_std_path())?;
-            seal::files(folder.as_std_path())?
+            UntrustedDir::new(folder.clone()).files(&seal::UNSEALED)
         }
     };
     filled.hidden.extend(hidden);
+    filled.agents.retain(|path| !filled.hidden.contains(path));
     Ok(filled)
 }
 
 /// Edit files of a copy. A file that is not as expected is left as it is.
-pub(super) fn edit(copy: &Utf8Path, edits: &[Edit]) -> std::io::Result<()> {
-    let below = Beneath::new(copy);
+pub(super) fn edit(below: &UntrustedDir, edits: &[Edit]) -> std::io::Result<()> {
     for edit in edits {
         let is_there = below.metadata(&edit.path).is_ok();
         match &edit.before {
@@ -87,9 +87,9 @@ async fn guarded(
             Owner::Shared => share(judging, file).await?,
         };
         match share {
-            Share::Agents => {
-                filled.agents.insert(file.path.clone());
-            }
+            Share::Agents => filled
+                .agents
+                .extend(file.work.as_ref().map(|_| file.path.clone())),
             Share::Tasks => {
                 entries.push((file.name.clone(), file.base.clone()));
                 filled.restored.push(file.path.clone());

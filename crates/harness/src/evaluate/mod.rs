@@ -2,9 +2,11 @@
 //! could not be reached is an `error`, never a number.
 
 mod above;
-mod clean_copy;
+mod answer_cache;
 mod case_files;
+mod clean_copy;
 mod command;
+mod command_line;
 mod content;
 mod control;
 mod coverage;
@@ -17,12 +19,10 @@ mod protect;
 pub mod reports;
 pub mod reward;
 mod seal;
-mod answer_cache;
 mod static_check;
 mod tests;
 mod trajectory;
 mod verifier;
-mod command_line;
 
 pub(crate) use above::place;
 pub(crate) use git_diff::diff_record;

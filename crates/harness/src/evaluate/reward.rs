@@ -9,7 +9,7 @@ use std::{
 use camino::Utf8Path;
 use serde_json::{Map, Value};
 
-use crate::fs::beneath::Beneath;
+use crate::fs::beneath::UntrustedDir;
 
 /// A reward file larger than this is none.
 const MAX_BYTES: u64 = 1 << 20;
@@ -27,7 +27,7 @@ pub struct Rewards {
 
 /// Read the reward in the folder `verifier` of `logs` (Harbor's `/logs`). `reward.json` wins.
 pub fn read(logs: &Utf8Path) -> Result<Rewards, String> {
-    let logs = Beneath::new(logs);
+    let logs = UntrustedDir::new(logs);
     for (name, parse) in [
         (
             "reward.json",
@@ -43,7 +43,7 @@ pub fn read(logs: &Utf8Path) -> Result<Rewards, String> {
 }
 
 /// The text of a regular file; `None` when there is nothing. The tests ran the agent's code: a link may lead anywhere.
-fn text_of(logs: &Beneath, name: &str) -> Result<Option<String>, String> {
+fn text_of(logs: &UntrustedDir, name: &str) -> Result<Option<String>, String> {
     let path = Path::new("verifier").join(name);
     match logs.metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -8,16 +8,15 @@ use std::{
     time::SystemTime,
 };
 
-use fs_err as fs;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    fs::{beneath::Beneath, hex},
+    fs::{beneath::UntrustedDir, hex},
     platform,
 };
 
 /// Folders of installed packages and build products, which commands fill while they run.
-const UNSEALED: [&str; 4] = ["node_modules", "target", ".venv", ".git"];
+pub(super) const UNSEALED: [&str; 4] = ["node_modules", "target", ".venv", ".git"];
 
 /// The state of protected files at one time.
 #[derive(Debug, Default)]
@@ -49,18 +48,17 @@ pub(super) struct Rules<'a> {
 
 impl Seals {
     /// Seal the files of a copy.
-    pub(super) fn take(copy: &Path, rules: &Rules<'_>) -> io::Result<Seals> {
+    pub(super) fn take(copy: &UntrustedDir, rules: &Rules<'_>) -> io::Result<Seals> {
         let mut seals = Seals {
             has_times: rules.has_times,
             ..Seals::default()
         };
-        let root = Beneath::new(copy);
-        for name in files(copy)? {
+        for name in copy.files(&UNSEALED) {
             if (rules.is_decisive)(&name) {
                 seals.decisive.insert(name.clone());
             }
             if (rules.is_sealed)(&name) {
-                let stamp = stamp(&root, &name)?;
+                let stamp = stamp(copy, &name)?;
                 seals.files.insert(name, stamp);
             }
         }
@@ -73,9 +71,8 @@ impl Seals {
     }
 
     /// The files whose seal is broken, and settings of runners that were not there before.
-    pub(super) fn broken(&self, copy: &Path, rules: &Rules<'_>) -> io::Result<Vec<String>> {
-        let root = Beneath::new(copy);
-        let is_broken = |name: &str, before: &Stamp| match stamp(&root, name) {
+    pub(super) fn broken(&self, copy: &UntrustedDir, rules: &Rules<'_>) -> Vec<String> {
+        let is_broken = |name: &str, before: &Stamp| match stamp(copy, name) {
             Err(_) => true,
             Ok(now) => now.content != before.content || (self.has_times && now != *before),
         };
@@ -85,15 +82,15 @@ impl Seals {
             .filter(|(name, before)| is_broken(name, before))
             .map(|(name, _)| name.clone())
             .collect();
-        let here = files(copy)?.into_iter();
+        let here = copy.files(&UNSEALED).into_iter();
         let is_new = |name: &String| (rules.is_decisive)(name) && !self.decisive.contains(name);
         broken.extend(here.filter(is_new));
-        Ok(broken)
+        broken
     }
 }
 
 /// The state of one file. A folder on the way that is a link now is an error.
-fn stamp(root: &Beneath, name: &str) -> io::Result<Stamp> {
+fn stamp(root: &UntrustedDir, name: &str) -> io::Result<Stamp> {
     let about = root.metadata(name)?;
     let content = if about.is_symlink() {
         format!("link {}", root.link(name)?.display())
@@ -119,28 +116,10 @@ fn digest(mut file: File) -> io::Result<String> {
     }
 }
 
-/// The names of all files below a folder, with slashes; links are not followed.
-pub(super) fn files(root: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut folders = vec![(root.to_owned(), String::new())];
-    while let Some((folder, prefix)) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let path = format!("{prefix}{name}");
-            if !entry.file_type()?.is_dir() {
-                names.push(path);
-            } else if !UNSEALED.contains(&name.as_str()) {
-                folders.push((entry.path(), format!("{path}/")));
-            }
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
 #[cfg(test)]
 mod tests {
+    use fs_err as fs;
+
     use super::*;
 
     fn is_test(name: &str) -> bool {
@@ -161,6 +140,7 @@ mod tests {
     fn changed_restored_removed_and_new_files_break_seals_and_output_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
+        let copy = UntrustedDir::new(camino::Utf8Path::from_path(dir.path()).unwrap());
         fs::create_dir_all(path("tests/node_modules")).unwrap();
         for name in [
             "tests/kept",
@@ -171,37 +151,31 @@ mod tests {
         ] {
             fs::write(path(name), "x").unwrap();
         }
-        let seals = Seals::take(dir.path(), &RULES).unwrap();
-        assert_eq!(
-            seals.broken(dir.path(), &RULES).unwrap(),
-            Vec::<String>::new()
-        );
+        let seals = Seals::take(&copy, &RULES).unwrap();
+        assert_eq!(seals.broken(&copy, &RULES), Vec::<String>::new());
         // Times of files are as coarse as the clock of the kernel.
         std::thread::sleep(std::time::Duration::from_millis(20));
         fs::write(path("src"), "y").unwrap();
         fs::write(path("tests/output"), "y").unwrap();
         fs::write(path("tests/node_modules/conftest.py"), "").unwrap();
-        assert_eq!(
-            seals.broken(dir.path(), &RULES).unwrap(),
-            Vec::<String>::new()
-        );
+        assert_eq!(seals.broken(&copy, &RULES), Vec::<String>::new());
         fs::write(path("tests/changed"), "y").unwrap();
         fs::write(path("tests/restored"), "y").unwrap();
         fs::write(path("tests/restored"), "x").unwrap();
         fs::remove_file(path("tests/gone")).unwrap();
         fs::write(path("conftest.py"), "").unwrap();
         fs::rename(path("tests"), path("moved")).unwrap();
-        let broken = seals.broken(dir.path(), &RULES).unwrap();
+        let broken = seals.broken(&copy, &RULES);
         assert_eq!(broken.len(), 5, "{broken:?}");
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("moved", path("tests")).unwrap();
             // The same files behind a link are not the same files.
-            assert_eq!(seals.broken(dir.path(), &RULES).unwrap(), broken);
+            assert_eq!(seals.broken(&copy, &RULES), broken);
             fs::remove_file(path("tests")).unwrap();
         }
         fs::rename(path("moved"), path("tests")).unwrap();
-        let broken = seals.broken(dir.path(), &RULES).unwrap();
+        let broken = seals.broken(&copy, &RULES);
         assert_eq!(
             broken,
             [

@@ -11,14 +11,14 @@ use serde_json::{Map, json};
 
 use super::{
     Artifact, Finding as Found, Judging, Place, VerdictStatus,
-    clean_copy::{CleanCopy, Setup},
     case_files::CaseFiles,
+    clean_copy::{CleanCopy, Setup},
     command,
+    command_line::CommandLine,
     control::End,
     protect::Protect,
     reports::{Findings, Severity},
     tests::bounded,
-    command_line::CommandLine,
 };
 use crate::{config::EvaluatorSpec, record, sandbox::shell};
 
@@ -221,7 +221,7 @@ async fn ask(
     which: (&str, &str),
 ) -> Result<Said, String> {
     let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
-    let restored = copy.restored.clone();
+    let restored = copy.filled.restored.clone();
     if let Err(unbuilt) = copy.make_ready().await? {
         copy.close().await?;
         return Ok(Said {

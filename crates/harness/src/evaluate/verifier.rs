@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     fs::{
-        beneath::Beneath,
+        beneath::UntrustedDir,
         dir,
         glob::{Ignore, IgnoreSyntax},
     },
@@ -69,7 +69,7 @@ async fn judge_here(
     };
     prepare(verifier, &folders).map_err(|error| format!("could not be prepared: {error}"))?;
     let cwd = match verifier.mode {
-        VerifierMode::Shared => &judging.workspace.path,
+        VerifierMode::Shared => judging.workspace.path(),
         VerifierMode::Separate => {
             let copied = judging
                 .workspace
@@ -95,7 +95,7 @@ async fn judge_here(
     let left = folders.logs.join("verifier");
     let rewards = reward::read(&folders.logs);
     // The files that the tests left are evidence; they may have removed even the folder, or made it a link.
-    if Beneath::new(&folders.logs)
+    if UntrustedDir::new(folders.logs.clone())
         .metadata("verifier")
         .is_ok_and(|it| it.is_dir())
     {

@@ -117,7 +117,7 @@ impl Rescore<'_> {
         // Last, for a container has to be left again.
         let room = trial.room(suite, &task, sandbox).await?;
         let workdir = match &room {
-            Room::Local => workspace.path.clone(),
+            Room::Local => workspace.path().to_owned(),
             Room::Docker(_) => WORKSPACE.into(),
         };
         let restored = RestoredWork {

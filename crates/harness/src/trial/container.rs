@@ -399,7 +399,7 @@ impl Trial<'_> {
             (Room::Local, _) => self
                 .workspace
                 .as_ref()
-                .map_or_else(Utf8PathBuf::new, |workspace| workspace.path.clone()),
+                .map_or_else(Utf8PathBuf::new, |workspace| workspace.path().to_owned()),
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     agent::{Input, Launch, Terminal},
     config::ProgressLimits,
-    fs::beneath::Beneath,
+    fs::beneath::UntrustedDir,
     host::Host,
     outcome::{EndedBy, Ending},
     record::{
@@ -372,8 +372,8 @@ impl<'a> Reader<'a> {
 /// A file that the agent left. It is the agent's: it may be missing, too large, a link, or not a file.
 fn collect(area: &Utf8Path, path: &Utf8Path) -> Option<Vec<u8>> {
     let read = match path.strip_prefix(area) {
-        Ok(below) => Beneath::new(area).read(below, MAX_COLLECTED),
-        Err(_) => Beneath::new(path.parent()?).read(path.file_name()?, MAX_COLLECTED),
+        Ok(below) => UntrustedDir::new(area).read(below, MAX_COLLECTED),
+        Err(_) => UntrustedDir::new(path.parent()?).read(path.file_name()?, MAX_COLLECTED),
     };
     read.ok()
 }

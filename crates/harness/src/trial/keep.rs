@@ -83,9 +83,9 @@ impl Trial<'_> {
         if let Some(workspace) = self.workspace.take().filter(|_| is_moved) {
             let to = self.kept_path();
             if self.docker().is_some() {
-                dir::remove_special_modes(workspace.path.as_std_path()).map_err(failed(&to))?;
+                dir::remove_special_modes(workspace.path().as_std_path()).map_err(failed(&to))?;
             }
-            dir::rename(&workspace.path, &to).map_err(failed(&to))?;
+            workspace.files.move_to(&to).map_err(failed(&to))?;
         }
         self.area = None;
         dir::remove(&self.private).map_err(failed(&self.private))

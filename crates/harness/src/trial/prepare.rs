@@ -14,7 +14,7 @@ use crate::{
     agent::{Authentication, Launch, LaunchContext, PromptSource, read_workspace_prompt},
     area::Area,
     availability,
-    fs::{beneath::Beneath, hex},
+    fs::{beneath::UntrustedDir, hex},
     model_access,
     outcome::Outcome,
     packages::{self, Package, PythonVersion},
@@ -132,7 +132,7 @@ impl Trial<'_> {
         let Equipment { env, passed } = equipment;
         let agent = self.contender().agent;
         let workspace = self.workspace.as_ref().expect("agents start in one");
-        let path = workspace.path.clone();
+        let path = workspace.path().to_owned();
         let reference = self.reference(area).await?;
         let definitions = self.definitions(&path);
         let socket = match (agent.wants_socket(), self.docker()) {
@@ -518,7 +518,7 @@ impl Trial<'_> {
         };
         for place in [workspace, self.plan.task.folder.as_path()] {
             // An earlier iteration may have put anything there.
-            let place = Beneath::new(place);
+            let place = UntrustedDir::new(place);
             for file in place.names(folder).unwrap_or_default() {
                 let path = Utf8PathBuf::try_from(std::path::PathBuf::from(file));
                 let Some(path) = path.ok().filter(|path| path.extension() == Some("md")) else {

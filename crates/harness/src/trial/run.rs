@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ran, Ready, SHELLS_SIGNAL, Trial, chain, logs_folder, millis};
 use crate::{
-    fs::dir,
     model_access::{self, KeyAccount, Models},
     outcome::{EndedBy, Ending, Outcome},
     platform,
@@ -342,9 +341,8 @@ impl Trial<'_> {
         ) else {
             return;
         };
-        let path = workspace.path.clone();
-        let emptied = dir::remove(&path).and_then(|()| fs_err::create_dir(&path));
-        let brought = match emptied {
+        let path = workspace.path().to_owned();
+        let brought = match workspace.files.clear() {
             Ok(()) => self.bring_out(&path).await.map_err(|error| chain(&error)),
             Err(error) => Err(error.to_string()),
         };

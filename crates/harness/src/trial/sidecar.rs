@@ -33,8 +33,8 @@ impl Trial<'_> {
         else {
             return;
         };
-        let path = workspace.path.join(name);
-        match AgentMetrics::read(&workspace.path, name) {
+        let path = workspace.path().join(name);
+        match AgentMetrics::read(&workspace.files, name) {
             Ok(None) => return,
             Ok(Some(sidecar)) => {
                 let was_cut_off = conclusion.outcome != Outcome::Completed;

@@ -1,15 +1,18 @@
-//! Where HEAD of an agent's repository is, read as git keeps it in the plain case, without a process.
+//! HEAD of an agent's repository. Git itself does not read it: a pipe in the place of one of its files would block it.
 
 use std::path::{Component, Path};
 
-use crate::fs::beneath::Beneath;
+use crate::fs::beneath::UntrustedDir;
 
 /// The most bytes of a file that names a commit or a branch.
 const LONGEST: u64 = 4096;
 
-/// The commit, if HEAD is one, or a branch that is a file of its own. Anything else is for git to tell.
-pub(super) fn plain(git_dir: &Path) -> Option<String> {
-    let head = read(git_dir, Path::new("HEAD"))?;
+/// The most bytes of the list of packed branches.
+const LONGEST_LIST: u64 = 16 << 20;
+
+/// The commit, if HEAD is one, or a branch in a file of its own or in the list of packed ones.
+pub(super) fn read(files: &UntrustedDir) -> Option<String> {
+    let head = text(files, "HEAD", LONGEST)?;
     let Some(branch) = head.strip_prefix("ref: ") else {
         return commit(&head);
     };
@@ -19,13 +22,21 @@ pub(super) fn plain(git_dir: &Path) -> Option<String> {
     if !is_inside || !branch.starts_with("refs/") {
         return None;
     }
-    commit(&read(git_dir, Path::new(branch))?)
+    let own = text(files, branch, LONGEST);
+    own.and_then(|own| commit(&own))
+        .or_else(|| packed(&text(files, "packed-refs", LONGEST_LIST)?, branch))
+}
+
+/// The commit of a branch in the list of packed ones: `<commit> <branch>`.
+fn packed(list: &str, branch: &str) -> Option<String> {
+    let mut lines = list.lines().filter_map(|line| line.split_once(' '));
+    let (id, _) = lines.find(|(_, name)| *name == branch)?;
+    commit(id)
 }
 
 /// A small file's text. The agent may have put anything in its place or in that of its folders.
-fn read(git_dir: &Path, file: &Path) -> Option<String> {
-    let below = Path::new(git_dir.file_name()?).join(file);
-    let bytes = Beneath::new(git_dir.parent()?).read(below, LONGEST).ok()?;
+fn text(files: &UntrustedDir, file: &str, most: u64) -> Option<String> {
+    let bytes = files.read(Path::new(".git").join(file), most).ok()?;
     Some(String::from_utf8(bytes).ok()?.trim_end().to_owned())
 }
 
@@ -38,23 +49,32 @@ fn commit(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn check(files: &[(&str, &str)], expect: Option<&str>) {
+    const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn files(dir: &tempfile::TempDir) -> UntrustedDir {
+        UntrustedDir::new(camino::Utf8Path::from_path(dir.path()).unwrap())
+    }
+
+    fn check(files_of_git: &[(&str, &str)], expect: Option<&str>) {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("refs/heads")).unwrap();
-        for (name, text) in files {
-            std::fs::write(dir.path().join(name), text).unwrap();
+        let git = dir.path().join(".git");
+        std::fs::create_dir_all(git.join("refs/heads")).unwrap();
+        for (name, text) in files_of_git {
+            std::fs::write(git.join(name), text).unwrap();
         }
-        assert_eq!(plain(dir.path()).as_deref(), expect, "{files:?}");
+        assert_eq!(read(&files(&dir)).as_deref(), expect, "{files_of_git:?}");
     }
 
     #[test]
-    fn a_head_is_read_where_it_is_plain_and_nowhere_else() {
-        let id = "0123456789abcdef0123456789abcdef01234567";
-        let line = format!("{id}\n");
-        check(&[("HEAD", &line)], Some(id));
+    fn head_is_a_commit_or_a_branch_inside_the_repository() {
+        let line = format!("{ID}\n");
+        check(&[("HEAD", &line)], Some(ID));
         let branch = ("refs/heads/main", line.as_str());
-        check(&[("HEAD", "ref: refs/heads/main\n"), branch], Some(id));
+        check(&[("HEAD", "ref: refs/heads/main\n"), branch], Some(ID));
         check(&[("HEAD", "ref: refs/heads/gone\n"), branch], None);
+        let list = format!("# pack-refs with: peeled\n{ID} refs/heads/old\n^{ID}\n");
+        let old = ("HEAD", "ref: refs/heads/old\n");
+        check(&[old, ("packed-refs", &list)], Some(ID));
         check(&[("HEAD", "ref: refs/../refs/heads/main\n"), branch], None);
         check(&[("HEAD", "ref: /etc/passwd\n")], None);
         check(&[("HEAD", "not a commit\n")], None);
@@ -68,15 +88,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(path("outside/refs/heads")).unwrap();
-        std::fs::create_dir_all(path("work/.git")).unwrap();
-        let id = "0123456789abcdef0123456789abcdef01234567";
-        std::fs::write(path("outside/HEAD"), id).unwrap();
-        std::fs::write(path("outside/refs/heads/main"), id).unwrap();
-        symlink("../outside", path("work/linked")).unwrap();
-        assert_eq!(plain(&path("work/linked")), None);
-        symlink("../../outside/refs", path("work/.git/refs")).unwrap();
-        std::fs::write(path("work/.git/HEAD"), "ref: refs/heads/main").unwrap();
-        assert_eq!(plain(&path("work/.git")), None);
-        assert_eq!(plain(&path("outside")).as_deref(), Some(id));
+        std::fs::write(path("outside/HEAD"), ID).unwrap();
+        std::fs::write(path("outside/refs/heads/main"), ID).unwrap();
+        symlink("outside", path(".git")).unwrap();
+        assert_eq!(read(&files(&dir)), None);
+        std::fs::remove_file(path(".git")).unwrap();
+        std::fs::create_dir(path(".git")).unwrap();
+        symlink("../outside/refs", path(".git/refs")).unwrap();
+        std::fs::write(path(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        assert_eq!(read(&files(&dir)), None);
+        std::fs::remove_file(path(".git/refs")).unwrap();
+        std::fs::rename(path("outside/refs"), path(".git/refs")).unwrap();
+        assert_eq!(read(&files(&dir)).as_deref(), Some(ID));
     }
 }

@@ -4,7 +4,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use super::{Change, Origin, Workspace, WorkspaceError, numstat::parse_numstat};
+use super::{Change, Origin, Workspace, WorkspaceError, look, numstat::parse_numstat};
 use crate::workspace::source::Source;
 
 impl Workspace {
@@ -106,8 +106,7 @@ impl Workspace {
         let checkout = ["checkout-index", "--force", "-z", "--stdin"];
         git.run_with_input(checkout, names.clone()).await?;
         fs::remove_file(&index)?;
-        let names = String::from_utf8_lossy(&names);
-        Ok(names.split_terminator('\0').map(str::to_owned).collect())
+        Ok(look::names(&names))
     }
 
     /// The files in which a tree differs from the base.
@@ -157,9 +156,7 @@ impl Workspace {
         }
         let list = ["ls-tree", "-z", "--full-tree", "--name-only", tree, "--"];
         let list = list.into_iter().chain(paths.iter().map(String::as_str));
-        let names = self.git.run(list).await?;
-        let names = String::from_utf8_lossy(&names);
-        Ok(names.split_terminator('\0').map(str::to_owned).collect())
+        Ok(look::names(&self.git.run(list).await?))
     }
 
     /// The content of a file.

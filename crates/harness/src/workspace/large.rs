@@ -1,15 +1,13 @@
 //! Files that are too large to be compared line by line or kept in a patch, such as a sparse file of gigabytes.
 //! They are recorded as binary, with their size, and are judged as the base has them.
 
-use std::{ffi::OsStr, path::Path};
-
 use super::{FileChange, Workspace, WorkspaceError};
 use crate::{git::GitError, platform};
 
 /// Files up to this size are part of the change.
 const LARGEST: u64 = 100 << 20;
 
-/// A file that the agent left and that is too large.
+/// A file that is too large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LargeFile {
     path: String,
@@ -17,6 +15,14 @@ pub(super) struct LargeFile {
 }
 
 impl LargeFile {
+    /// A regular file of this size, if that is too large.
+    pub(super) fn new(path: &str, bytes: u64) -> Option<LargeFile> {
+        (bytes > LARGEST).then(|| LargeFile {
+            path: platform::slashed(path).into_owned(),
+            bytes,
+        })
+    }
+
     pub(super) fn note(&self) -> String {
         let LargeFile { path, bytes } = self;
         format!(
@@ -39,9 +45,10 @@ impl LargeFile {
 
 impl Workspace {
     /// The large files that the agent made or changed, ignored ones left out.
-    pub(super) async fn large_files(&self) -> Result<Vec<LargeFile>, WorkspaceError> {
-        let mut found = Vec::new();
-        find(self.path.as_std_path(), self.path.as_std_path(), &mut found);
+    pub(super) async fn large_files(
+        &self,
+        mut found: Vec<LargeFile>,
+    ) -> Result<Vec<LargeFile>, WorkspaceError> {
         if found.is_empty() {
             return Ok(found);
         }
@@ -90,32 +97,5 @@ impl Workspace {
         let from_input = ["--pathspec-from-file=-", "--pathspec-file-nul"];
         let args = add.into_iter().chain(from_input);
         self.git.run_with_input(args, paths.into_bytes()).await
-    }
-}
-
-/// The large regular files below a folder. What cannot be read is left to git, which says so.
-fn find(root: &Path, folder: &Path, found: &mut Vec<LargeFile>) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let Ok(kind) = entry.file_type() else {
-            continue;
-        };
-        let path = entry.path();
-        if kind.is_dir() {
-            if path.file_name() != Some(OsStr::new(".git")) {
-                find(root, &path, found);
-            }
-        } else if kind.is_file()
-            && let Ok(about) = entry.metadata()
-            && about.len() > LARGEST
-            && let Some(inner) = path.strip_prefix(root).ok().and_then(Path::to_str)
-        {
-            found.push(LargeFile {
-                path: platform::slashed(inner).into_owned(),
-                bytes: about.len(),
-            });
-        }
     }
 }

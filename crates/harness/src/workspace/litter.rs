@@ -3,7 +3,6 @@
 use fs_err as fs;
 
 use super::{Workspace, WorkspaceError};
-use crate::fs::beneath::Beneath;
 
 /// A longer file is not one that such a tool wrote.
 const LONGEST: u64 = 1 << 20;
@@ -20,7 +19,7 @@ impl Workspace {
 
     /// Take lines that are not the agent's work out of a file that has only them beyond the base.
     pub async fn remove_lines(&self, file: &str, lines: &[&str]) -> Result<(), WorkspaceError> {
-        let files = Beneath::new(self.path.as_std_path());
+        let files = &self.files;
         let read = files.read(file, LONGEST);
         let Some(now) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
             return Ok(());

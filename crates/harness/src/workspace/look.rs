@@ -1,10 +1,9 @@
 //! Looking at trees of a workspace, and taking over work that was done elsewhere.
 
 use camino::Utf8Path;
-use fs_err as fs;
 
 use super::{FileChange, Workspace, WorkspaceError};
-use crate::fs::dir;
+use crate::{fs::dir, git::GitError};
 
 /// Binary files up to this size have their lines counted.
 const MAX_COUNTED: u64 = 16 << 20;
@@ -64,6 +63,38 @@ impl Workspace {
         size.ok().and_then(|size| size.parse().ok()).unwrap_or(0)
     }
 
+    /// The files of a tree.
+    pub async fn names_in(&self, tree: &str) -> Result<Vec<String>, WorkspaceError> {
+        let list = ["ls-tree", "-r", "-z", "--full-tree", "--name-only", tree];
+        Ok(names(&self.git.run(list).await?))
+    }
+
+    /// The text files of a tree that hold a word.
+    pub async fn names_with(&self, tree: &str, word: &str) -> Result<Vec<String>, WorkspaceError> {
+        let grep = [
+            "grep",
+            "-l",
+            "-z",
+            "-I",
+            "-F",
+            "--full-name",
+            "-e",
+            word,
+            tree,
+        ];
+        match self.git.run(grep).await {
+            Ok(listed) => {
+                let prefix = format!("{tree}:");
+                let names = names(&listed);
+                let inner = names.iter().filter_map(|name| name.strip_prefix(&prefix));
+                Ok(inner.map(str::to_owned).collect())
+            }
+            // It exits with 1, silently, when there is none.
+            Err(GitError::Failed { stderr, .. }) if stderr.is_empty() => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// A file of a tree; `None` when there is none of this name.
     pub async fn file_at(&self, tree: &str, path: &str) -> Option<Vec<u8>> {
         let path = path.trim_start_matches("./");
@@ -77,21 +108,21 @@ impl Workspace {
 
     /// Put the files of `folder` in the place of those of the base: what is judged is there already.
     pub fn take_over(&self, folder: &Utf8Path) -> std::io::Result<()> {
-        for entry in fs::read_dir(&self.path)? {
-            let path = entry?.path();
-            if path.file_name().is_some_and(|name| name == ".git") {
-                continue;
-            }
-            if path.symlink_metadata()?.is_dir() {
-                dir::remove(&path)?;
-            } else {
-                fs::remove_file(&path)?;
+        for name in self.files.names("")? {
+            if name != ".git" {
+                self.files.remove(name)?;
             }
         }
         let own = folder.join(".git");
         let keep = |path: &std::path::Path| path != own.as_std_path();
-        dir::copy_where(folder.as_std_path(), self.path.as_std_path(), &keep)
+        dir::copy_where(folder.as_std_path(), self.path().as_std_path(), &keep)
     }
+}
+
+/// The names that git lists, each ended by a zero.
+pub(super) fn names(listed: &[u8]) -> Vec<String> {
+    let listed = String::from_utf8_lossy(listed);
+    listed.split_terminator('\0').map(str::to_owned).collect()
 }
 
 /// The lines that a diff without context adds and removes, by its hunks: `@@ -1,2 +3 @@`.

@@ -10,21 +10,21 @@ mod judged;
 mod large;
 mod litter;
 mod look;
-mod names;
 mod nested;
 mod numstat;
 mod pristine;
 mod reference;
 pub(crate) mod source;
+mod survey;
 
 use std::sync::{Arc, Mutex};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use fs_err as fs;
 
 use self::{
     base::commit_tree, large::LargeFile, nested::NestedRepos, numstat::parse_numstat,
-    pristine::Pristine,
+    pristine::Pristine, survey::Survey,
 };
 pub use self::{
     base::{Base, Bases},
@@ -32,7 +32,7 @@ pub use self::{
 };
 use crate::{
     config::History,
-    fs::dir,
+    fs::{beneath::UntrustedDir, dir},
     git::{Git, GitError},
     host::Host,
     platform, record,
@@ -58,8 +58,8 @@ const ALTERNATES: &str = "objects/info/alternates";
 /// A workspace that an agent works in.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Where the agent works.
-    pub path: Utf8PathBuf,
+    /// The files that the agent works on.
+    pub(crate) files: UntrustedDir,
     /// The commit of the source that was checked out, when the source has commits.
     pub source_commit: Option<String>,
     /// The one commit of the workspace.
@@ -122,6 +122,7 @@ pub struct Change {
 #[derive(Default)]
 struct Staged {
     tree: String,
+    large: Vec<LargeFile>,
     notes: Vec<String>,
     left_out: Option<String>,
 }
@@ -184,7 +185,7 @@ impl Workspace {
         let submodules = submodules(&git, path).await?;
         let packed = base.packed.as_ref();
         let workspace = Workspace {
-            path: path.to_owned(),
+            files: UntrustedDir::new(path),
             submodules,
             source_commit: packed.map(|packed| packed.source_commit.clone()),
             base_commit,
@@ -199,9 +200,14 @@ impl Workspace {
         Ok(workspace)
     }
 
+    /// The path of its folder, for child processes and containers.
+    pub fn path(&self) -> &Utf8Path {
+        self.files.path_for_child()
+    }
+
     /// Give the agent a repository of its own: the baseline, and with it what is only lent to that.
     fn give_repository(&self) -> std::io::Result<()> {
-        let own = self.path.join(".git");
+        let own = self.path().join(".git");
         let ours = self.git.dir().join(attributes::FILE);
         let keep = |path: &std::path::Path| path != ours.as_std_path();
         dir::copy_where(self.git.dir().as_std_path(), own.as_std_path(), &keep)?;
@@ -219,24 +225,24 @@ impl Workspace {
     pub async fn change(&self, patch: &Utf8Path) -> Result<Change, WorkspaceError> {
         let git = &self.git;
         self.unseal().await?;
-        let large = self.large_files().await?;
         let Staged {
             tree,
+            large,
             mut notes,
             left_out,
-        } = self.stage(&large).await?;
+        } = self.stage().await?;
         // An agent that is started again goes on from here.
         self.seal();
         notes.extend(large.iter().map(LargeFile::note));
         let left_out = left_out.or_else(|| large.first().map(LargeFile::left_out));
         let large = large.iter().map(LargeFile::change);
-        let head = self.head();
+        let head = head::read(&self.files);
         if tree == self.base_tree {
             fs::write(patch, "")?;
             return Ok(Change {
                 tree,
                 files: large.collect(),
-                head: head.await,
+                head,
                 notes,
                 left_out,
             });
@@ -251,11 +257,8 @@ impl Workspace {
         ];
         let patch_args = diff.into_iter().chain(["--binary", "--full-index", base]);
         let numstat_args = diff.into_iter().chain(["--numstat", "-z", base]);
-        let (written, numstat, head) = tokio::join!(
-            git.run_to_file(patch_args, patch),
-            git.run(numstat_args),
-            head,
-        );
+        let (written, numstat) =
+            tokio::join!(git.run_to_file(patch_args, patch), git.run(numstat_args));
         written?;
         let files = parse_numstat(&numstat?);
         Ok(Change {
@@ -267,29 +270,22 @@ impl Workspace {
         })
     }
 
-    /// Bring our own index in step with the workspace, except `large` files.
-    async fn stage(&self, large: &[LargeFile]) -> Result<Staged, WorkspaceError> {
+    /// Bring our own index in step with the workspace, except large files.
+    async fn stage(&self) -> Result<Staged, WorkspaceError> {
         let git = &self.git;
         let mut staged = Staged::default();
-        let added = self.add_all(large).await;
-        let filled = self.filled_submodules();
-        if added.is_ok() && filled.is_empty() {
-            let tree = git.line(["write-tree"]).await?;
-            if tree == self.base_tree || !self.has_new_gitlinks().await? {
-                staged.tree = tree;
-                return Ok(staged);
-            }
-        }
         let notes = &mut staged.notes;
-        // A repository made inside the workspace would be added as a mere link, or not at all.
-        let nested = NestedRepos::hide(&self.path, &git.dir().join("hidden"))?;
-        for (git, _) in &nested.moved {
+        let Survey { large, nested } = Survey::of(&self.files);
+        for git in &nested {
             notes.push(format!(
                 "the agent made a git repository at {}; its files count as files",
                 git.display()
             ));
         }
-        git.run(["read-tree", &self.base_commit]).await?;
+        let filled = self.filled_submodules();
+        if !nested.is_empty() || !filled.is_empty() {
+            git.run(["read-tree", &self.base_commit]).await?;
+        }
         if !filled.is_empty() {
             // Git takes no file at a place that is known as a submodule.
             let remove = ["update-index", "--force-remove", "-z", "--stdin"];
@@ -298,12 +294,17 @@ impl Workspace {
                 "the agent put files where a submodule belongs; they count as files".to_owned(),
             );
         }
-        self.add_all(large).await.or_else(|error| {
-            let unreadable = format!("not every file could be read: {error}");
-            notes.push(unreadable.clone());
-            staged.left_out = Some(unreadable);
-            Ok::<_, WorkspaceError>(Vec::new())
-        })?;
+        staged.large = self.large_files(large).await?;
+        // A repository made inside the workspace would be added as a mere link, or not at all.
+        let nested = NestedRepos::hide(nested, &git.dir().join("hidden"))?;
+        if self.add_all(&staged.large).await.is_err() {
+            git.run(["read-tree", &self.base_commit]).await?;
+            if let Err(error) = self.add_all(&staged.large).await {
+                let unreadable = format!("not every file could be read: {error}");
+                notes.push(unreadable.clone());
+                staged.left_out = Some(unreadable);
+            }
+        }
         nested.restore()?;
         staged.tree = git.line(["write-tree"]).await?;
         Ok(staged)
@@ -312,41 +313,11 @@ impl Workspace {
     /// The submodules that are not empty any more, each ended by a zero.
     fn filled_submodules(&self) -> Vec<Vec<u8>> {
         let is_filled = |name: &&Vec<u8>| {
-            let folder = self.path.as_std_path().join(platform::path_of(name));
-            std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+            let names = self.files.names(platform::path_of(name));
+            names.is_ok_and(|names| !names.is_empty())
         };
         let filled = self.submodules.iter().filter(is_filled);
         filled.map(|name| [name, &b"\0"[..]].concat()).collect()
-    }
-
-    async fn has_new_gitlinks(&self) -> Result<bool, WorkspaceError> {
-        let raw = self
-            .git
-            .run([
-                "diff",
-                "--cached",
-                "--raw",
-                "-z",
-                "--no-renames",
-                "--diff-filter=AT",
-                &self.base_commit,
-            ])
-            .await?;
-        Ok(raw.split(|byte| *byte == 0).any(|field| {
-            field.starts_with(b":") && field.split(|byte| *byte == b' ').nth(1) == Some(b"160000")
-        }))
-    }
-
-    /// The agent's own HEAD. Nothing in the agent's git config can make `rev-parse` run a program.
-    async fn head(&self) -> Option<String> {
-        let own = self.path.join(".git");
-        if let Some(commit) = head::plain(own.as_std_path()) {
-            return Some(commit);
-        }
-        let git = self.git.at(&own);
-        git.line(["rev-parse", "--verify", "--quiet", "HEAD"])
-            .await
-            .ok()
     }
 
     /// Put the files of `tree` into the new folder `to`: what judges work on.
@@ -389,7 +360,7 @@ impl Workspace {
     /// Take the workspace as it is now for the base: what was put into it before the agent
     /// started is not the agent's work.
     pub async fn settle(&mut self) -> Result<(), WorkspaceError> {
-        let tree = self.stage(&[]).await?.tree;
+        let tree = self.stage().await?.tree;
         if tree == self.base_tree {
             return Ok(());
         }
@@ -407,7 +378,7 @@ impl Workspace {
             .run(["read-tree", "--reset", &self.base_commit])
             .await?;
         self.git.run(["prune", "--expire=now"]).await?;
-        dir::remove(self.path.join(".git"))?;
+        self.files.remove(".git")?;
         self.give_repository()?;
         self.fix_attributes().await?;
         self.seal();

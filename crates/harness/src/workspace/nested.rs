@@ -9,20 +9,18 @@ use crate::fs::dir;
 
 /// Repositories inside the workspace, out of the way while their files are added.
 pub(super) struct NestedRepos {
-    pub(super) moved: Vec<(PathBuf, PathBuf)>,
+    moved: Vec<(PathBuf, PathBuf)>,
 }
 
 impl NestedRepos {
-    pub(super) fn hide(workspace: &Utf8Path, place: &Utf8Path) -> std::io::Result<NestedRepos> {
+    /// Move these `.git` files and folders to `place`.
+    pub(super) fn hide(nested: Vec<PathBuf>, place: &Utf8Path) -> std::io::Result<NestedRepos> {
         fs::create_dir_all(place)?;
         let mut repos = NestedRepos { moved: Vec::new() };
-        for folder in dir::folders(workspace)? {
-            let git = folder.join(".git");
-            if folder != workspace.as_std_path() && git.symlink_metadata().is_ok() {
-                let aside = place.as_std_path().join(repos.moved.len().to_string());
-                dir::rename(&git, &aside)?;
-                repos.moved.push((git, aside));
-            }
+        for git in nested {
+            let aside = place.as_std_path().join(repos.moved.len().to_string());
+            dir::rename(&git, &aside)?;
+            repos.moved.push((git, aside));
         }
         Ok(repos)
     }

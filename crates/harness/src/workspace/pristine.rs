@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{ALTERNATES, BRANCH, Workspace, WorkspaceError, attributes};
 use crate::{
-    fs::{beneath::Beneath, hex},
+    fs::{beneath::UntrustedDir, hex},
     git::SHALLOW,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct Pristine {
 impl Workspace {
     /// Remember the baseline as it is.
     pub(super) fn seal(&self) {
-        let dir = Beneath::new(self.git.dir());
+        let dir = UntrustedDir::new(self.git.dir());
         let content = |name: &&'static str| (*name, dir.read(name, LONGEST).ok());
         let now = Pristine {
             files: FILES.iter().map(content).collect(),
@@ -54,7 +54,7 @@ impl Workspace {
     pub(super) async fn unseal(&self) -> Result<(), WorkspaceError> {
         let is_same_index = {
             let pristine = self.pristine.lock().unwrap_or_else(PoisonError::into_inner);
-            let dir = Beneath::new(self.git.dir());
+            let dir = UntrustedDir::new(self.git.dir());
             pristine.restore(&dir)?;
             pristine.index == index(&dir)
         };
@@ -66,7 +66,7 @@ impl Workspace {
 }
 
 impl Pristine {
-    fn restore(&self, dir: &Beneath) -> io::Result<()> {
+    fn restore(&self, dir: &UntrustedDir) -> io::Result<()> {
         for (name, content) in &self.files {
             // A pipe, a link or a huge file in the place of one of these is not what was there.
             if dir.read(name, LONGEST).ok() == *content
@@ -84,7 +84,7 @@ impl Pristine {
     }
 }
 
-fn index(dir: &Beneath) -> Option<String> {
+fn index(dir: &UntrustedDir) -> Option<String> {
     let bytes = dir.read("index", LONGEST_INDEX).ok()?;
     Some(hex(&Sha256::digest(bytes)))
 }

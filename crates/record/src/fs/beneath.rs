@@ -1,25 +1,78 @@
-//! Files below a folder that an agent has written to. No link on the way is followed, and only regular
-//! files are opened: an agent may have put a link to any file of this machine, a pipe or a device there.
+//! Files below a folder that an agent, or the code under test, has written to. No link on the way is followed, and
+//! only regular files are opened: a link to any file of this machine, a pipe or a device may be there.
 
 use std::{
     ffi::OsString,
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     io::{self, ErrorKind, Read},
     path::{Component, Path, PathBuf},
 };
 
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::dir;
 use crate::platform;
 
-/// A folder whose content is not trusted.
+/// A folder whose content is not trusted. Its files are reached through this type only.
 #[derive(Clone, Debug)]
-pub struct Beneath {
-    root: PathBuf,
+pub struct UntrustedDir {
+    root: Utf8PathBuf,
 }
 
-impl Beneath {
+impl UntrustedDir {
     /// The folder itself is ours: links on the way to it are followed.
-    pub fn new(root: impl Into<PathBuf>) -> Beneath {
-        Beneath { root: root.into() }
+    pub fn new(root: impl Into<Utf8PathBuf>) -> UntrustedDir {
+        UntrustedDir { root: root.into() }
+    }
+
+    /// The path of the folder for a child process or a container, which resolves paths by itself. Joining a name to
+    /// it and opening the result in this process would follow links.
+    pub fn path_for_child(&self) -> &Utf8Path {
+        &self.root
+    }
+
+    /// Move the folder as a whole.
+    pub fn move_to(&self, to: &Utf8Path) -> io::Result<()> {
+        dir::rename(&self.root, to)
+    }
+
+    /// Remove all that the folder holds.
+    pub fn clear(&self) -> io::Result<()> {
+        dir::remove(&self.root)?;
+        fs_err::create_dir(&self.root)
+    }
+
+    /// Visit every entry below the folder with its path from there. A folder is entered if `visit` returns true. What
+    /// cannot be read is left out.
+    pub fn walk(&self, visit: &mut dyn FnMut(&Path, &fs::DirEntry) -> bool) {
+        let mut open = vec![PathBuf::new()];
+        while let Some(inner) = open.pop() {
+            let Ok(entries) = fs::read_dir(self.root.as_std_path().join(&inner)) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let path = inner.join(entry.file_name());
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if visit(&path, &entry) && is_dir {
+                    open.push(path);
+                }
+            }
+        }
+    }
+
+    /// The paths of all files and links, with slashes and in order. Folders with these names are left out.
+    pub fn files(&self, without: &[&str]) -> Vec<String> {
+        let mut found = Vec::new();
+        self.walk(&mut |path, entry| {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let name = entry.file_name();
+                return !without.iter().any(|it| name == *it);
+            }
+            found.push(platform::slashed(&path.to_string_lossy()).into_owned());
+            false
+        });
+        found.sort();
+        found
     }
 
     /// The content of a regular file of up to so many bytes.
@@ -40,7 +93,7 @@ impl Beneath {
 
     /// The names in a folder.
     pub fn names(&self, path: impl AsRef<Path>) -> io::Result<Vec<OsString>> {
-        platform::names_beneath(&self.root, &parts(path.as_ref())?)
+        platform::names_beneath(self.root.as_std_path(), &parts(path.as_ref())?)
     }
 
     /// Remove a file, a link itself, or a folder with all it holds, if it is there.
@@ -49,11 +102,11 @@ impl Beneath {
         let Some((_, folders)) = parts.split_last() else {
             return Err(outside());
         };
-        match platform::names_beneath(&self.root, folders) {
+        match platform::names_beneath(self.root.as_std_path(), folders) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             other => other.map(drop)?,
         }
-        let path = self.root.join(path);
+        let path = self.at(path);
         match path.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
@@ -65,7 +118,7 @@ impl Beneath {
     /// Put a file in the place of whatever is there. Links and files in the place of its folders are removed.
     pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
         let path = path.as_ref();
-        let mut folder = self.root.clone();
+        let mut folder = self.root.clone().into_std_path_buf();
         let parts = parts(path)?;
         for part in parts.split_last().map_or(&[][..], |(_, folders)| folders) {
             folder.push(part);
@@ -78,7 +131,7 @@ impl Beneath {
             fs_err::create_dir(&folder)?;
         }
         self.remove(path)?;
-        fs_err::write(self.root.join(path), content)
+        fs_err::write(self.at(path), content)
     }
 
     /// Replace the content of a regular file, which keeps its mode.
@@ -87,31 +140,35 @@ impl Beneath {
         if !self.metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        fs_err::write(self.root.join(path), content)
+        fs_err::write(self.at(path), content)
     }
 
     /// The state of a file, link or folder itself, to which no link leads.
     pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
         let parts = parts(path.as_ref())?;
-        let mut here = self.root.clone();
+        let mut here = self.root.clone().into_std_path_buf();
         for part in parts.split_last().map_or(&[][..], |(_, folders)| folders) {
             here.push(part);
             if !here.symlink_metadata()?.is_dir() {
                 return Err(ErrorKind::NotADirectory.into());
             }
         }
-        self.root.join(path).symlink_metadata()
+        self.at(path).symlink_metadata()
     }
 
     /// The target of a link.
     pub fn link(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         self.metadata(&path)?;
-        self.root.join(path).read_link()
+        self.at(path).read_link()
+    }
+
+    fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.as_std_path().join(path)
     }
 
     /// Open a regular file.
     pub fn open(&self, path: &Path) -> io::Result<File> {
-        let file = platform::open_beneath(&self.root, &parts(path)?)?;
+        let file = platform::open_beneath(self.root.as_std_path(), &parts(path)?)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
@@ -143,9 +200,9 @@ mod tests {
 
     use super::*;
 
-    fn folders() -> (tempfile::TempDir, Beneath) {
+    fn folders() -> (tempfile::TempDir, UntrustedDir) {
         let dir = tempfile::tempdir().unwrap();
-        let inside = dir.path().join("inside");
+        let inside = Utf8Path::from_path(dir.path()).unwrap().join("inside");
         for folder in ["inside/real", "outside/deep"] {
             std::fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
@@ -157,13 +214,13 @@ mod tests {
         let pipe = inside.join("pipe");
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            &pipe,
+            pipe.as_std_path(),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::RWXU,
             0,
         )
         .unwrap();
-        (dir, Beneath::new(inside))
+        (dir, UntrustedDir::new(inside))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::{
     io::{ErrorKind, Read, Result, Write},
-    path::{Path, PathBuf},
+    path::Path,
     time::SystemTime,
 };
 
@@ -140,17 +140,6 @@ pub fn remove_special_modes(root: &Path) -> Result<()> {
 /// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
 pub fn remove(path: impl AsRef<Path>) -> Result<()> {
     platform::remove(path.as_ref())
-}
-
-/// The folder `root` and every folder below it, parents first; what is inside a `.git` is left out.
-pub fn folders(root: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    walk(root.as_ref(), &mut |folder| {
-        found.push(folder.to_owned());
-        Ok(())
-    })?;
-    found.retain(|folder| !folder.components().any(|part| part.as_os_str() == ".git"));
-    Ok(found)
 }
 
 /// Visit `folder` and every folder below it; each is visited before it is read.

@@ -13,14 +13,15 @@ pub const REMOVES_WHAT_IS_OPEN: bool = cfg!(unix);
 
 mod birth;
 pub mod engine;
+mod folder_watch;
 mod memory;
 mod retry;
 mod search;
 mod shell;
 mod text;
-mod writes;
 
 pub use birth::birth;
+pub use folder_watch::{FolderEvent, FolderWatch, Watched};
 pub use memory::oom_kills;
 pub use retry::{remove, rename};
 pub use search::{environment_name, find_program, is_executable, is_same_name, variable};
@@ -35,4 +36,3 @@ pub use text::{
     HOME_FOLDERS, OF_WINDOWS, canonical, is_rooted, null_device, own_environment, path_of_file_url,
     slashed, slashed_below, text_of_file,
 };
-pub use writes::{WriteWatch, Writes};

@@ -1,11 +1,10 @@
 //! The figures that an adapter script leaves beside its work: `.thunderdome-metrics.json`. They
 //! are believed when the file is in order; one that is not is a warning, and nothing is known.
 
-use camino::Utf8Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fs::beneath::Beneath;
+use crate::fs::beneath::UntrustedDir;
 use crate::usage::{Figures, Usage, UsageSource, Usd};
 
 /// The file's name, in the workspace.
@@ -46,8 +45,8 @@ pub struct AgentMetrics {
 
 impl AgentMetrics {
     /// Read the file of a workspace; `None` when there is none, and what is wrong with one that cannot be used.
-    pub fn read(workspace: &Utf8Path, name: &str) -> Result<Option<AgentMetrics>, String> {
-        match Beneath::new(workspace).read(name, MAX_BYTES) {
+    pub fn read(workspace: &UntrustedDir, name: &str) -> Result<Option<AgentMetrics>, String> {
+        match workspace.read(name, MAX_BYTES) {
             Ok(bytes) => AgentMetrics::parse(&bytes).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(format!("cannot be read: {error}")),

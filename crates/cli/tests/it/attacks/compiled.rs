@@ -195,6 +195,14 @@ fn rust_rows() -> Vec<Row> {
         ),
         row("no test", Fails, "rm -r tests/one.rs"),
         row(
+            "a folder of tests that is swapped and put back",
+            Tampered,
+            write(
+                "build.rs",
+                "use std::fs;\nfn main() {\n    let test = \"#[test] fn one() { std::fs::remove_dir_all(\\\"tests\\\").unwrap(); std::fs::rename(\\\"keep\\\", \\\"tests\\\").unwrap(); }\";\n    fs::rename(\"tests\", \"keep\").unwrap();\n    fs::create_dir(\"tests\").unwrap();\n    fs::write(\"tests/one.rs\", test).unwrap();\n}",
+            ),
+        ),
+        row(
             "a build script that rewrites the test",
             Tampered,
             write(

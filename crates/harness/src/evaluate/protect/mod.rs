@@ -61,7 +61,7 @@ pub(super) struct Circumstances {
     pub(super) programs: BTreeSet<String>,
     /// The folder that the command runs in, without a slash at its end.
     pub(super) working_dir: String,
-    /// Makefiles and manifests of the base.
+    /// Makefiles and vendored packages of the base, as far as they matter.
     pub(super) on_base: BTreeSet<String>,
     /// Files that the base's makefiles include.
     pub(super) included: GlobSet,
@@ -179,6 +179,17 @@ impl Protect {
         if self.decisive.is_match(path) || (is_new && self.shadows(file, facts)) {
             return Owner::Task;
         }
+        let is_test = |module: &String| {
+            let is_known = self.decisive.is_match(module) || of_base().is_match(module);
+            is_known && facts.on_base.contains(module)
+        };
+        if is_new && modules_before(path).iter().any(is_test) {
+            return Owner::Task;
+        }
+        let package = vendored_package(path).filter(|_| self.knows_manifests);
+        if package.is_some_and(|package| facts.on_base.contains(package)) {
+            return Owner::Task;
+        }
         let is_vendored = || vendored_below(path).is_some_and(|it| facts.unvendored.contains(it));
         if self.knows_manifests && (facts.included.is_match(path) || (is_new && is_vendored())) {
             return Owner::Task;
@@ -272,10 +283,44 @@ pub(super) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
 /// The files of the base that the owner of `path` depends on.
 pub(super) fn relatives(path: &str) -> Vec<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    if !MAKEFILES.contains(&name) {
-        return Vec::new();
+    if MAKEFILES.contains(&name) {
+        return MAKEFILES.iter().map(|name| join(folder, name)).collect();
     }
-    MAKEFILES.iter().map(|name| join(folder, name)).collect()
+    let package = vendored_package(path).map(str::to_owned);
+    package.into_iter().chain(modules_before(path)).collect()
+}
+
+/// The modules of Python in whose place a file would be loaded: Python looks for the package `tests/__init__.py` and
+/// for `tests.so` before it looks for `tests.py`.
+fn modules_before(path: &str) -> Vec<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let first = name.split('.').next().unwrap_or(name);
+    let is_extension = [".so", ".pyd"].iter().any(|end| name.ends_with(end));
+    match name {
+        "__init__.py" if !folder.is_empty() => vec![format!("{folder}.py")],
+        _ if is_extension && first == "__init__" => vec![format!("{folder}.py")],
+        _ if is_extension => vec![join(folder, &format!("{first}.py"))],
+        _ => Vec::new(),
+    }
+}
+
+/// The folder of the package of Node that a file belongs to, or that it would be loaded in the place of: Node looks
+/// for `checker.js` before it looks into `checker`.
+fn vendored_package(path: &str) -> Option<&str> {
+    const MODULES: &str = "node_modules/";
+    let at = path.rfind(MODULES)? + MODULES.len();
+    let scope = match path[at..].strip_prefix('@') {
+        Some(rest) => rest.find('/')? + 2,
+        None => 0,
+    };
+    let name = &path[at + scope..];
+    match name.split_once('/') {
+        Some((package, _)) => Some(&path[..at + scope + package.len()]),
+        None => {
+            let ends = [".js", ".json", ".node", ".cjs", ".mjs", ".ts"];
+            ends.iter().find_map(|end| path.strip_suffix(end))
+        }
+    }
 }
 
 /// Whether a command runs make, and the makefiles that it may read in its folder.
@@ -432,6 +477,10 @@ mod tests {
             "target/debug/deps/x",
             "node_modules/.cache/x",
             "testdata/golden",
+            "app/tests.py",
+            "src/tests.rs",
+            "Tests/AppTests/A.swift",
+            "src/app_tests.py",
         ] {
             assert_eq!(protect.owner(&new(path), &facts), Owner::Task, "{path}");
             if path != "json.py" && !path.starts_with("pytest.py") && !path.starts_with("pluggy") {
@@ -481,6 +530,39 @@ mod tests {
         assert_eq!(protect.owner(&new("GNUmakefile"), &facts), Owner::Task);
         assert_eq!(protect.owner(&new("sub/Makefile"), &facts), Owner::Agent);
         assert_eq!(protect.owner(&changed("Makefile"), &facts), Owner::Task);
+    }
+
+    #[test]
+    fn files_that_are_loaded_in_the_place_of_the_tasks_are_the_tasks() {
+        let protect = Protect::tests();
+        let base = ["node_modules/checker", "node_modules/@s/x", "testcalc.py"];
+        let facts = Circumstances {
+            on_base: base.map(str::to_owned).into(),
+            ..Circumstances::default()
+        };
+        for file in [
+            new("node_modules/checker.js"),
+            new("node_modules/checker/package.json"),
+            changed("node_modules/@s/x/package.json"),
+            new("node_modules/@s/x.json"),
+            new("testcalc/__init__.py"),
+            new("testcalc.cpython-311-x86_64-linux-gnu.so"),
+            changed("testcalc.py"),
+        ] {
+            assert_eq!(protect.owner(&file, &facts), Owner::Task, "{file:?}");
+        }
+        for file in [
+            new("node_modules/sum/index.js"),
+            new("node_modules/@s/y/index.js"),
+            new("calc/__init__.py"),
+            new("testcalc/data.txt"),
+            changed("pkg/testing.py"),
+        ] {
+            assert_eq!(protect.owner(&file, &facts), Owner::Agent, "{file:?}");
+        }
+        let without_tests = Protect::linters();
+        let vendored = new("node_modules/checker.js");
+        assert_eq!(without_tests.owner(&vendored, &facts), Owner::Task);
     }
 
     #[test]

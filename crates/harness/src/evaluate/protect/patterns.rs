@@ -4,7 +4,7 @@
 /// Tests, and data that only tests read.
 pub(super) const TESTS: &[&str] = &[
     "**/test/**",
-    "**/tests/**",
+    "**/{tests,Tests}/**",
     "**/__tests__/**",
     "**/__mocks__/**",
     "**/__snapshots__/**",
@@ -17,10 +17,12 @@ pub(super) const TESTS: &[&str] = &[
     "**/{test,spec}.{js,cjs,mjs,jsx,ts,cts,mts,tsx}",
     "**/test-*.{js,cjs,mjs,jsx,ts,cts,mts,tsx}",
     "**/*[-_]{test,spec}.{js,cjs,mjs,jsx,ts,cts,mts,tsx}",
-    "**/test_*.{py,rb,c,cc,cpp}",
+    "**/{test,tests}.{py,rs,rb,go,c,cc,cpp}",
+    "**/test_*.{py,rb,rs,c,cc,cpp}",
     "**/*_test.{py,go,rb,rs,exs,sh,c,cc,cpp}",
+    "**/*_tests.{py,rs,rb,c,cc,cpp}",
     "**/*_spec.rb",
-    "**/*{Test,Tests}.{java,kt,cs,php}",
+    "**/*{Test,Tests,Spec}.{java,kt,cs,php,swift,scala,groovy}",
 ];
 
 /// Settings of test runners, and files that are loaded into a runner because of their name.
@@ -248,6 +250,8 @@ pub(super) const LINTERS: &[&str] = &[
 
 /// Files that a project may have to make for itself: only those of the base are restored.
 pub(super) const OF_BASE: &[&str] = &[
+    // The files that unittest looks for. `testing.py` is often a module of a library.
+    "**/test[!_i]*.py",
     "**/tsconfig*.json",
     "**/{j,J,.j}ustfile",
     "**/{Taskfile,taskfile}.y{a,}ml",

@@ -25,17 +25,12 @@ pub(super) use self::{
 };
 use super::{
     Artifact, Finding, Judging, Place, VerdictStatus,
+    answer_cache::CachedAnswer,
     clean_copy::{CleanCopy, ReportFile},
     control::{ControlTree, End},
-    reports::{ReportError, Status, TestCase, TestReport, TextSummary},
-    answer_cache::CachedAnswer,
+    reports::{ReportError, TestReport, TextSummary},
 };
-use crate::{
-    fs::hex,
-    platform::{WriteWatch, Writes},
-    record,
-    sandbox::Room,
-};
+use crate::{fs::hex, record, sandbox::Room};
 
 /// A report larger than this is none.
 const MAX_BYTES: u64 = 64 << 20;
@@ -330,7 +325,7 @@ impl Examiner<'_> {
         let copy = CleanCopy::open_edited(setup, self.judging, place, (name, tree), edits).await?;
         let has_sentinels = settings.has_sentinels();
         let sources = if settings.wanted.is_empty() || has_sentinels {
-            Sources::of(&copy, &settings.setup, self.judging, tree).await
+            Sources::of(&copy, &settings.setup, self.judging).await
         } else {
             Ok(Sources::default())
         };
@@ -356,7 +351,7 @@ impl Examiner<'_> {
         sources: &Sources,
         timeout: Option<Duration>,
     ) -> Result<Attempt, String> {
-        let restored = copy.restored.clone();
+        let restored = copy.filled.restored.clone();
         if let Err(unbuilt) = copy.make_ready().await? {
             return Ok(Attempt {
                 results: Err(Nothing {
@@ -378,10 +373,7 @@ impl Examiner<'_> {
         let argv = self.settings.argv_in(copy);
         let line = self.settings.line();
         let logs = copy.logs.clone();
-        let watch = copy.watch_report();
-        let ran = copy.step(&argv, timeout, logs.clone()).await;
-        let writes = watch.map(WriteWatch::stop).unwrap_or_default();
-        let ran = ran?;
+        let ran = copy.step(&argv, timeout, logs.clone()).await?;
         let end = End::of(&ran, &line)?;
         let ended = end.in_words(&line, &ran.last_line);
         let results = match end {
@@ -399,14 +391,11 @@ impl Examiner<'_> {
             }),
             other => other,
         };
-        let mut tampered = if copy.is_of(&self.judging.change.tree) {
+        let tampered = if copy.is_of(&self.judging.change.tree) {
             copy.tampered(&argv, timeout).await?
         } else {
             Vec::new()
         };
-        if is_rewritten(&writes, self.settings.origin == Origin::Runner) {
-            tampered.push("the report".to_owned());
-        }
         Ok(Attempt {
             results,
             end,
@@ -525,26 +514,6 @@ fn traced(mut report: TestReport, sources: &Sources) -> Results {
         .map(|test| sources.origin(report.source, test))
         .collect();
     Results::Report(report, origins)
-}
-
-/// Whether a report was written again after its runner had closed it: known runners close it once, and no other
-/// command makes a failed test a passed one.
-fn is_rewritten(writes: &Writes, is_known_runner: bool) -> bool {
-    let Some((last, earlier)) = writes.versions.split_last() else {
-        return false;
-    };
-    if is_known_runner {
-        return writes.closes > 1;
-    }
-    let Ok(last) = TestReport::read(last) else {
-        return false;
-    };
-    let is_lost = |test: &TestCase| {
-        let now = last.status_of(&test.full_name());
-        test.status > Status::Passed && now == Some(Status::Passed)
-    };
-    let mut earlier = earlier.iter().filter_map(|it| TestReport::read(it).ok());
-    earlier.any(|report| report.tests.iter().any(is_lost))
 }
 
 /// The bytes of a log of ours, if it is of a sensible size.

@@ -14,8 +14,8 @@ use crate::{
     evaluate::{
         clean_copy::{CleanCopy, Hidden, ReportFile, Setup},
         command,
-        protect::{self, Protect},
         command_line::CommandLine,
+        protect::{self, Protect},
     },
     sandbox::{docker::Network, shell},
 };
@@ -321,6 +321,9 @@ impl Settings {
     }
 }
 
+/// Larger files are not settings.
+const MAX_SETTINGS: u64 = 1 << 20;
+
 /// How many words of the command line start pytest.
 const PYTEST_WORDS: usize = 3;
 
@@ -334,17 +337,13 @@ fn has_pytest_settings(copy: &CleanCopy<'_>) -> bool {
         "setup.py",
     ];
     let shared = ["pyproject.toml", "tox.ini", "setup.cfg"];
-    let folder = copy.working_dir();
-    let folders = folder
-        .ancestors()
-        .take_while(|it| it.starts_with(&copy.path));
-    let mut folders = folders.map(Utf8Path::to_owned);
-    folders.any(|folder| {
+    copy.setup().working_dir.ancestors().any(|folder| {
         let says = |name: &&str| {
-            let text = fs_err::read(folder.join(name)).unwrap_or_default();
-            memchr::memmem::find(&text, b"pytest").is_some()
+            let text = copy.files.read(folder.join(name), MAX_SETTINGS);
+            text.is_ok_and(|text| memchr::memmem::find(&text, b"pytest").is_some())
         };
-        own.iter().any(|name| folder.join(name).exists()) || shared.iter().any(says)
+        let is_there = |name: &&str| copy.files.metadata(folder.join(name)).is_ok();
+        own.iter().any(is_there) || shared.iter().any(says)
     })
 }
 

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     evaluate::{
         Judging,
-        clean_copy::{CleanCopy, Hidden, Setup},
+        clean_copy::{CleanCopy, Setup},
+        fill::Filled,
         reports::{Format, TestCase},
     },
-    fs::beneath::Beneath,
+    fs::beneath::UntrustedDir,
     workspace::WorkspaceError,
 };
 
@@ -56,39 +57,27 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The files of the copy of `tree` that `copy` has made.
+    /// The files of a clean copy, with their owners.
     pub(super) async fn of(
         copy: &CleanCopy<'_>,
         setup: &Setup,
         judging: &Judging<'_>,
-        tree: &str,
     ) -> Result<Sources, WorkspaceError> {
         let workspace = judging.workspace;
         let base = workspace.names_in(&workspace.base_tree).await?;
-        let changed = workspace.names_changed(&workspace.base_tree, tree).await?;
-        let hidden: BTreeSet<String> = match &setup.hidden {
-            Hidden::None => BTreeSet::new(),
-            Hidden::Revision(revision) => {
-                let names = workspace.names_laid_over(revision).await?;
-                names.into_iter().collect()
-            }
-            Hidden::Folder(folder) => files_below(folder)?,
-        };
-        let restored: BTreeSet<&String> = copy.restored.iter().collect();
-        let is_brought = |path: &String| !hidden.contains(path) && !restored.contains(path);
-        let brought: BTreeSet<String> = changed.into_iter().filter(is_brought).collect();
-        let is_own = |path: &&String| !brought.contains(*path) && setup.protect.is_sealed(path);
+        let Filled { hidden, agents, .. } = &copy.filled;
+        let is_own = |path: &&String| !agents.contains(*path) && setup.protect.is_sealed(path);
         let mut sources = Sources::default();
         let mut left = MAX_BYTES;
-        for path in base.iter().filter(is_own).chain(&hidden).chain(&brought) {
-            if let Some(text) = text_of(&copy.path, path, left) {
+        for path in base.iter().filter(is_own).chain(hidden).chain(agents) {
+            if let Some(text) = text_of(&copy.files, path, left) {
                 left -= text.len();
                 sources.search(path, &text);
             }
         }
-        let all = base.into_iter().chain(hidden);
-        sources.paths = all.chain(brought.iter().cloned()).collect();
-        sources.brought = brought;
+        let others = hidden.iter().chain(agents).cloned();
+        sources.paths = base.into_iter().chain(others).collect();
+        sources.brought.clone_from(agents);
         sources.working_dir.clone_from(&setup.working_dir);
         Ok(sources)
     }
@@ -255,30 +244,10 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("our own patterns are sound")
 }
 
-/// The files below a folder, as paths from there on.
-fn files_below(folder: &Utf8Path) -> std::io::Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![Utf8PathBuf::new()];
-    while let Some(inner) = open.pop() {
-        for entry in fs_err::read_dir(folder.join(&inner))? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let path = inner.join(name);
-            if entry.file_type()?.is_dir() {
-                open.push(path);
-            } else {
-                found.insert(crate::platform::slashed(path.as_str()).into_owned());
-            }
-        }
-    }
-    Ok(found)
-}
-
 /// The text of a regular file of the copy that is not too large.
-pub(super) fn text_of(copy: &Utf8Path, path: &str, left: usize) -> Option<String> {
+pub(super) fn text_of(copy: &UntrustedDir, path: &str, left: usize) -> Option<String> {
     let most = MAX_FILE_BYTES.min(left as u64);
-    let bytes = Beneath::new(copy).read(path, most).ok()?;
+    let bytes = copy.read(path, most).ok()?;
     String::from_utf8(bytes).ok()
 }
 

@@ -210,7 +210,7 @@ async fn separate(
             sockets: way.map(|way| (way.sockets.clone(), vec![model_access::relay()])),
         })
         .await?;
-    let files = judging.workspace.path.as_std_path();
+    let files = judging.workspace.path().as_std_path();
     let archive = judging.workdir.as_str().trim_end_matches('/');
     room.replace(files, archive).await?;
     Ok(room)

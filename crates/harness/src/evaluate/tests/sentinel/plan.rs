@@ -88,7 +88,7 @@ pub(in crate::evaluate::tests) fn own_files(copy: &CleanCopy<'_>) -> Vec<OwnFile
     let paths = copy.sealed_files().filter(|it| Language::of(it).is_some());
     let mut left = MAX_BYTES;
     let files = paths.filter_map(|path| {
-        let text = text_of(&copy.path, path, left)?;
+        let text = text_of(&copy.files, path, left)?;
         left -= text.len();
         let path = path.to_owned();
         Some(OwnFile { path, text })
