@@ -39,7 +39,7 @@ impl Node {
             let is_faulty = |(key, _, node): &(Span, String, Node)| {
                 key.start <= fault.span.start && fault.span.end <= node.span.end.max(key.end)
             };
-            let faulty = match &mut rest.value {
+            let removed = match &mut rest.value {
                 Value::Map(entries) => entries
                     .iter()
                     .position(is_faulty)
@@ -47,7 +47,7 @@ impl Node {
                 _ => None,
             };
             faults.push(fault);
-            faulty.as_ref()?;
+            removed.as_ref()?;
         }
     }
 }

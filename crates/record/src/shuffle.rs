@@ -23,11 +23,11 @@ impl Shuffle {
     pub fn below(&mut self, bound: usize) -> usize {
         // The bias of the remainder is far below what any suite could notice.
         let bound = u64::try_from(bound).expect("a length fits");
-        usize::try_from(self.next() % bound).expect("it is below a length")
+        usize::try_from(self.next_u64() % bound).expect("it is below a length")
     }
 
     /// The next random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn the_numbers_are_those_of_the_published_generator() {
         let mut shuffle = Shuffle::new(1_234_567);
-        assert_eq!(shuffle.next(), 6_457_827_717_110_365_317);
-        assert_eq!(shuffle.next(), 3_203_168_211_198_807_973);
+        assert_eq!(shuffle.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(shuffle.next_u64(), 3_203_168_211_198_807_973);
     }
 }

@@ -464,7 +464,7 @@ fn false_alarms(tasks: usize, rules: &[Rule], score: fn(&mut Shuffle, f64) -> f6
 }
 
 fn even(draws: &mut Shuffle) -> f64 {
-    (draws.next() >> 11) as f64 / (1_u64 << 53) as f64
+    (draws.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[test]

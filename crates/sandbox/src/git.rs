@@ -81,6 +81,7 @@ impl Git {
     }
 
     /// The same on another repository.
+    #[must_use]
     pub fn at(&self, git_dir: &Utf8Path) -> Git {
         Git {
             dir: git_dir.to_owned(),
@@ -90,6 +91,7 @@ impl Git {
     }
 
     /// The same with its files in `work_tree`.
+    #[must_use]
     pub fn with_files(&self, work_tree: &Utf8Path) -> Git {
         Git {
             work_tree: Some(work_tree.to_owned()),
@@ -103,6 +105,7 @@ impl Git {
     }
 
     /// The same with more environment.
+    #[must_use]
     pub fn with_env(mut self, env: &[(&str, &str)]) -> Git {
         self.env.extend(
             env.iter()
@@ -112,6 +115,7 @@ impl Git {
     }
 
     /// The same with the user's configuration: to fetch with the user's credentials.
+    #[must_use]
     pub fn with_user_config(mut self) -> Git {
         self.config = Configuration::User;
         self

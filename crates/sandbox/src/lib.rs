@@ -20,10 +20,8 @@ mod sandbox;
 mod settings;
 pub mod shell;
 
-pub use self::{
-    pool::{LostEngine, Pool, Seat},
-    room::{Access, DockerRoom, Rights, Room, RoomSpec, StartError, View, container_env},
-    running::Running,
-    sandbox::{DockerSandbox, Sandbox},
-    settings::{Network, ResourceLimits, SandboxKind, SandboxSettings},
-};
+pub use pool::{EngineSlot, LostEngine, Pool};
+pub use room::{Access, DockerRoom, Rights, Room, RoomSpec, StartError, View, container_env};
+pub use running::Running;
+pub use sandbox::{DockerSandbox, Sandbox};
+pub use settings::{Network, ResourceLimits, SandboxKind, SandboxSettings};

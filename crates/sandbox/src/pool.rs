@@ -62,7 +62,7 @@ pub struct LostEngine {
 
 /// A trial's place, until it is dropped.
 #[derive(Debug)]
-pub struct Seat<'a> {
+pub struct EngineSlot<'a> {
     pool: &'a Pool,
     member: usize,
 }
@@ -144,12 +144,12 @@ impl Pool {
 
     /// Wait for a place. With one sandbox there is always room: who runs it says how many trials
     /// there are at a time.
-    pub async fn seat(&self) -> Seat<'_> {
+    pub async fn engine_slot(&self) -> EngineSlot<'_> {
         loop {
             // Before looking, so that what is freed in between is not missed.
             let freed = self.freed.notified();
             if let Some(member) = self.choose() {
-                return Seat { pool: self, member };
+                return EngineSlot { pool: self, member };
             }
             freed.await;
         }
@@ -296,7 +296,7 @@ fn choose(offers: &[Offer], needs: Option<u64>) -> Option<usize> {
     best.map(|(member, _)| member)
 }
 
-impl Seat<'_> {
+impl EngineSlot<'_> {
     fn member(&self) -> &Member {
         &self.pool.members[self.member]
     }
@@ -331,7 +331,7 @@ impl Seat<'_> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for EngineSlot<'_> {
     fn drop(&mut self) {
         self.pool.lock()[self.member] -= 1;
         self.pool.freed.notify_waiters();

@@ -429,7 +429,7 @@ impl<'a> Coordinator<'a> {
         let seen = Look {
             record: record.as_ref().map(|record| record.outcome),
             // While its task runs that says nothing.
-            lease: word.map_or(LeaseState::Nobody, |_| claimed(&leases)),
+            lease: word.map_or(LeaseState::Free, |_| claimed(&leases)),
             word,
         };
         let mut step = self.planner.decide(number, seen, now);
@@ -540,11 +540,11 @@ fn name(key: &TrialKey) -> TrialName<'_> {
 
 fn claimed(leases: &Leases) -> LeaseState {
     let Ok(Some(seen)) = leases.last() else {
-        return LeaseState::Nobody;
+        return LeaseState::Free;
     };
     match (seen.ended, leases.server_time()) {
         (Some(ended), _) => LeaseState::Over(ended),
-        (None, Ok(now)) if seen.is_silent(STALE, now) => LeaseState::Nobody,
+        (None, Ok(now)) if seen.is_silent(STALE, now) => LeaseState::Free,
         (None, _) => LeaseState::Alive,
     }
 }

@@ -60,12 +60,12 @@ pub struct Look {
 /// The lease to a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeaseState {
-    /// Nobody made one, or its holder is dead.
+    /// There is no lease, or its holder is dead.
     #[default]
-    Nobody,
-    /// Its holder lives.
+    Free,
+    /// The holder is alive.
     Alive,
-    /// Its holder gave it up.
+    /// The holder released it.
     Over(Ended),
 }
 
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn a_record_is_the_truth_whatever_the_engine_says() {
         let (mut planner, now) = gone(0);
-        let seen = look(Some(Outcome::Completed), LeaseState::Nobody, Word::Timeout);
+        let seen = look(Some(Outcome::Completed), LeaseState::Free, Word::Timeout);
         assert_eq!(planner.decide(0, seen, now), Step::Ended);
         assert!(planner.is_done());
     }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn a_lost_trial_is_submitted_again_but_not_for_ever() {
         let (mut planner, now) = gone(0);
-        let seen = look(None, LeaseState::Nobody, Word::Gone);
+        let seen = look(None, LeaseState::Free, Word::Gone);
         for job in [8, 9] {
             assert_eq!(planner.decide(0, seen, now), Step::Again);
             assert_eq!(planner.waiting(), [0]);
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn infrastructure_is_tried_again_as_often_as_asked_and_hopeless_cases_never() {
         let (mut planner, now) = gone(1);
-        let seen = look(Some(Outcome::Network), LeaseState::Nobody, Word::Gone);
+        let seen = look(Some(Outcome::Network), LeaseState::Free, Word::Gone);
         assert_eq!(planner.decide(0, seen, now), Step::Again);
         planner.submitted(0, TASK);
         planner.to_look_at(&BTreeMap::new(), now);
@@ -420,7 +420,7 @@ mod tests {
         );
         assert_eq!(planner.decide(0, seen, now * 2), Step::Ended);
         let (mut planner, now) = gone(1);
-        let seen = look(Some(Outcome::Auth), LeaseState::Nobody, Word::Gone);
+        let seen = look(Some(Outcome::Auth), LeaseState::Free, Word::Gone);
         assert_eq!(planner.decide(0, seen, now), Step::Ended);
     }
 

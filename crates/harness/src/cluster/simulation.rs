@@ -233,7 +233,7 @@ impl World {
         let record = finished(&self.folder(trial), None).filter(|_| is_visible);
         let word = gone.map(|task| self.words.get(&task).copied().unwrap_or(Word::Gone));
         // As the head does: while its task runs the lease says nothing.
-        let lease = word.map_or(LeaseState::Nobody, |_| self.claimed(trial));
+        let lease = word.map_or(LeaseState::Free, |_| self.claimed(trial));
         let seen = Look {
             record: record.map(|record| record.outcome),
             lease,
@@ -261,10 +261,10 @@ impl World {
 
     fn claimed(&self, trial: usize) -> LeaseState {
         match self.leases(trial).last().unwrap() {
-            None => LeaseState::Nobody,
+            None => LeaseState::Free,
             Some(seen) => match seen.ended {
                 Some(ended) => LeaseState::Over(ended),
-                None if seen.is_silent(STALE, at(self.now)) => LeaseState::Nobody,
+                None if seen.is_silent(STALE, at(self.now)) => LeaseState::Free,
                 None => LeaseState::Alive,
             },
         }

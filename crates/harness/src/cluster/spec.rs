@@ -220,7 +220,7 @@ impl TrialSpec {
             log.take(event);
             listener(event);
         };
-        let seat = resources.seat().await;
+        let engine_slot = resources.engine_slot().await;
         let scope = TrialScope {
             plan: &loaded.plan,
             run_id: &self.run_id,
@@ -229,14 +229,14 @@ impl TrialSpec {
             cancel,
             cause: &Cause::default(),
         };
-        let context = resources.context(seat.sandbox(), &scope);
+        let context = resources.context(engine_slot.sandbox(), &scope);
         let attempt = Attempt {
             leases: &Leases::at(self.claims.as_str()),
             who,
             until: self.time_limit_s.map(|limit| began + usable(limit)),
         };
         let attempted = attempt.run(&loaded.plan, &context).await;
-        drop(seat);
+        drop(engine_slot);
         drop(log);
         resources.close().await;
         Ok(attempted?)

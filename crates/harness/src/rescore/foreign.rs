@@ -111,8 +111,8 @@ impl Rescore<'_> {
         let (suite, task) = trial.task(suite)?;
         let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
         let artifacts = trial.folder.join("artifacts");
-        let seat = context.resources.seat().await;
-        let sandbox = seat.sandbox();
+        let engine_slot = context.resources.engine_slot().await;
+        let sandbox = engine_slot.sandbox();
         let (workspace, change) = self.restore_foreign(trial, &task, &area).await?;
         // Last, for a container has to be left again.
         let room = trial.room(suite, &task, sandbox).await?;

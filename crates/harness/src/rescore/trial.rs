@@ -132,9 +132,9 @@ impl Rescore<'_> {
         context: &RescoreContext<'_>,
     ) -> Result<Vec<Verdict>, String> {
         let area = evaluate::place(self.host)?;
-        let seat = context.resources.seat().await;
+        let engine_slot = context.resources.engine_slot().await;
         let sandbox = match &record.sandbox {
-            SandboxRecord::Docker(_) => seat.sandbox(),
+            SandboxRecord::Docker(_) => engine_slot.sandbox(),
             SandboxRecord::Local => &Sandbox::Local,
         };
         let artifacts = folder.join("artifacts");

@@ -20,7 +20,7 @@ use crate::{
         self, Meta, Record, RunDir, TrialKey, TrialStatus, TrialSummary, lease::Holder,
         run_event::RunEvent, summary,
     },
-    sandbox::Seat,
+    sandbox::EngineSlot,
     trial::{
         Cause, TrialError,
         provider_limits::{Providers, Turn, pause},
@@ -66,14 +66,14 @@ impl Job<'_> {
         }
         let mut retries = 0;
         loop {
-            let Some((turn, seat)) = self.start().await else {
+            let Some((turn, engine_slot)) = self.start().await else {
                 return Ok(Done::NotRun);
             };
             let attempted = tokio::select! {
                 biased;
-                attempted = self.attempt(&seat, listener) => attempted,
+                attempted = self.attempt(&engine_slot, listener) => attempted,
                 // The engine is gone: the trial is left as it is, and runs elsewhere.
-                () = seat.died() => continue,
+                () = engine_slot.died() => continue,
             };
             drop(turn);
             let record = match attempted {
@@ -83,12 +83,12 @@ impl Job<'_> {
                 Err(RunError::Trial(error)) if error.is_usage() => return self.refuse(error),
                 Err(error) => return Err(error),
             };
-            if record.status == TrialStatus::Error && self.has_died(&seat).await {
+            if record.status == TrialStatus::Error && self.has_died(&engine_slot).await {
                 // The failure is the engine's: another engine runs the trial, which is not a retry.
                 set_aside(&folder)?;
                 continue;
             }
-            drop(seat);
+            drop(engine_slot);
             if !self.wants_retry(&record, retries) {
                 return Ok(Done::Ended(Box::new(summary(&record, &folder))));
             }
@@ -101,7 +101,7 @@ impl Job<'_> {
     }
 
     /// Wait until the trial may start; `None` when it is not to be started any more.
-    async fn start(&self) -> Option<(StartPermit<'_>, Seat<'_>)> {
+    async fn start(&self) -> Option<(StartPermit<'_>, EngineSlot<'_>)> {
         let starting = async {
             self.runner.control.resumed().await;
             let turn = self.providers.turn(self.plan.adapter.provider()).await;
@@ -109,13 +109,13 @@ impl Job<'_> {
             if self.cancel.is_cancelled() || self.stopped.contains(&self.plan.name) {
                 return None;
             }
-            let seat = self.resources.seat().await;
+            let engine_slot = self.resources.engine_slot().await;
             Some((
                 StartPermit {
                     _turn: turn,
                     _slot: slot,
                 },
-                seat,
+                engine_slot,
             ))
         };
         tokio::select! {
@@ -149,16 +149,16 @@ impl Job<'_> {
     }
 
     /// Whether the engine is dead; not waited for when the run is over.
-    async fn has_died(&self, seat: &Seat<'_>) -> bool {
+    async fn has_died(&self, engine_slot: &EngineSlot<'_>) -> bool {
         tokio::select! {
-            has_died = seat.has_died() => has_died,
+            has_died = engine_slot.has_died() => has_died,
             () = self.cancel.cancelled() => false,
         }
     }
 
     async fn attempt(
         &self,
-        seat: &Seat<'_>,
+        engine_slot: &EngineSlot<'_>,
         listener: &RunListener<'_>,
     ) -> Result<Attempted, RunError> {
         let key = self.key();
@@ -176,7 +176,7 @@ impl Job<'_> {
             cancel: &self.cancel,
             cause: &Cause::default(),
         };
-        let context = self.resources.context(seat.sandbox(), &scope);
+        let context = self.resources.context(engine_slot.sandbox(), &scope);
         let attempt = Attempt {
             leases: &key.leases(&self.run_dir.path),
             who: self.holder,

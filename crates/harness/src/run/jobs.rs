@@ -21,6 +21,7 @@ pub type RunJobs = for<'a> fn(Jobs<'a>) -> JobsFuture<'a>;
 pub type JobsFuture<'a> = Pin<Box<dyn Future<Output = Result<Gathered, RunError>> + 'a>>;
 
 /// A run whose trials are jobs.
+#[derive(Clone, Copy)]
 pub struct Jobs<'a> {
     /// The run.
     pub runner: &'a Runner<'a>,

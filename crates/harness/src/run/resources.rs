@@ -16,7 +16,7 @@ use crate::{
     },
     plan::TrialPlan,
     record::{EventLog, EventWriter, StoreError, run_event::Listener},
-    sandbox::{LostEngine, Pool, Sandbox, Seat},
+    sandbox::{EngineSlot, LostEngine, Pool, Sandbox},
     task::Task,
     trial::{self, Cause},
     workspace::Bases,
@@ -110,8 +110,8 @@ impl Resources {
     }
 
     /// Wait for a place to run a trial in.
-    pub(crate) async fn seat(&self) -> Seat<'_> {
-        self.pool.seat().await
+    pub(crate) async fn engine_slot(&self) -> EngineSlot<'_> {
+        self.pool.engine_slot().await
     }
 
     /// Watch the engines while `work` is done.

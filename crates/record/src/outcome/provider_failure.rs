@@ -149,11 +149,10 @@ pub fn provider_failure(status: Option<u16>, words: &str) -> Option<Outcome> {
         found.map(|(_, outcome)| *outcome)
     };
     match status.filter(|status| *status >= 400) {
-        Some(400 | 403 | 429) if contains(QUOTA) => Some(quota(&contains)),
+        Some(400 | 403 | 429) | None if contains(QUOTA) => Some(quota(&contains)),
         Some(400) if contains(BAD_CREDENTIALS) => Some(Outcome::Auth),
         Some(500..=599) if contains(OVERLOADED) => Some(Outcome::Overloaded),
         Some(status) => by_status(status),
-        None if contains(QUOTA) => Some(quota(&contains)),
         None => {
             let found = BY_WORDS.iter().find(|(any, _)| contains(any));
             found.map(|(_, outcome)| *outcome)

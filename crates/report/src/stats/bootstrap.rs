@@ -106,7 +106,7 @@ fn resampled_mean(clusters: &[Cluster], number: u32, draws: &mut Shuffle) -> f64
     for place in 0..number {
         // One random number is good for two draws.
         bits = if place % 2 == 0 {
-            draws.next()
+            draws.next_u64()
         } else {
             bits << 32
         };

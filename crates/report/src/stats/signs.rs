@@ -78,7 +78,7 @@ fn sum(tables: &[Vec<f64>], signs: u64) -> f64 {
 fn random_sum(tables: &[Vec<f64>], draws: &mut Shuffle) -> f64 {
     tables
         .chunks(64 / TABLE)
-        .map(|part| sum(part, draws.next()))
+        .map(|part| sum(part, draws.next_u64()))
         .sum()
 }
 

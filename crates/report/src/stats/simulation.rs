@@ -21,7 +21,7 @@ impl World {
 
     /// Evenly from 0 to 1.
     fn even(&mut self) -> f64 {
-        (self.draws.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.draws.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn between(&mut self, least: usize, most: usize) -> usize {
