@@ -55,11 +55,11 @@ fn is_surely_copyable(literal: &[u8]) -> bool {
     }) && literal.ends_with(b"\"")
 }
 
-/// Without a branch, for the loop above.
+/// Without a branch, for the loop above, and without `map` of arrays, which is not inlined without LTO.
 fn is_short_escape(byte: u8) -> bool {
-    let letters = *b"nt\"\\r/bf";
-    let found = letters.map(|letter| u8::from(byte == letter));
-    found.iter().fold(0, |any, found| any | found) != 0
+    let is_letter =
+        (byte == b'n') | (byte == b't') | (byte == b'r') | (byte == b'b') | (byte == b'f');
+    is_letter | (byte == b'"') | (byte == b'\\') | (byte == b'/')
 }
 
 fn is_copyable_by_escapes(literal: &[u8]) -> bool {
