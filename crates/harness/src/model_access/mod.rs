@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::account::replayed;
 pub use self::account::{KeyAccount, compare};
 pub(crate) use self::nodes::{CoordinatorGateway, is_provider_key, stand_in_for_keys};
+pub(crate) use self::reconcile::failed_call::FailedCall;
 use crate::{
     agent::Endpoint,
     config::{Execution, GatewaySettings, RecordingMode, Recordings},

@@ -3,6 +3,7 @@
 mod container;
 mod drive;
 mod error;
+mod evidence;
 pub mod export;
 mod hooks;
 mod iterate;
@@ -22,7 +23,7 @@ mod workspace;
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -35,7 +36,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::error::TrialError;
 pub(crate) use self::judge::status;
-use self::{iterate::Iterations, prepare::NotRun};
+use self::{
+    evidence::{Cancelled, Evidence},
+    iterate::Iterations,
+    prepare::NotRun,
+};
 use crate::{
     agent::{Adapter, Agent, Launch},
     area::Area,
@@ -63,13 +68,6 @@ use crate::{
     workspace::{Bases, Change, Workspace},
 };
 pub(crate) use judge_trial::run_judge;
-
-/// The signals that end processes from outside: HUP, INT, KILL and TERM.
-const ENDING_SIGNALS: [i32; 4] = [1, 2, 9, 15];
-/// Shells add this to the signal that killed what they ran.
-const SHELLS_SIGNAL: i32 = 128;
-/// Whoever signals all processes of a job comes to us within this time.
-const OUR_TURN: Duration = Duration::from_millis(500);
 
 /// What the folders in a trial's folder begin with that are there only while it runs.
 pub(crate) const PRIVATE: &str = ".trial";
@@ -104,43 +102,46 @@ pub struct Context<'a> {
     pub cause: &'a Cause<'a>,
 }
 
-/// Why a trial is cancelled, when nobody wished it.
+impl Context<'_> {
+    /// Whether the trial is cancelled, and why.
+    fn cancelled(&self) -> Cancelled {
+        match self.cause.outcome.get() {
+            Some(outcome) => Cancelled::Because(*outcome),
+            None if self.cancel.is_cancelled() => Cancelled::Interrupted,
+            None => Cancelled::No,
+        }
+    }
+}
+
+/// Why a trial is cancelled, when it is not by the user's wish.
 #[derive(Debug, Default)]
 pub struct Cause<'a> {
     outcome: OnceLock<Outcome>,
-    claim: Option<&'a Lease>,
+    lease: Option<&'a Lease>,
 }
 
 impl<'a> Cause<'a> {
-    /// That of a trial which others may take from us.
-    pub fn of(claim: &'a Lease) -> Cause<'a> {
+    /// The cause of a trial that another process may take over.
+    pub fn of(lease: &'a Lease) -> Cause<'a> {
         Cause {
             outcome: OnceLock::new(),
-            claim: Some(claim),
+            lease: Some(lease),
         }
     }
 
-    /// Say what it comes to, before cancelling.
+    /// Set the outcome of the interrupted trial, before cancelling it.
     pub fn set(&self, outcome: Outcome) {
-        // The first reason is the one that counts.
+        // The first cause counts.
         let _ = self.outcome.set(outcome);
     }
 
-    /// What an interrupted trial came to.
-    fn instead(&self, outcome: Outcome) -> Outcome {
-        match (outcome, self.outcome.get()) {
-            (Outcome::Interrupted, Some(cause)) => *cause,
-            _ => outcome,
-        }
-    }
-
-    /// Whether another has the trial: its folder has our name and is not ours any more.
+    /// Whether another process has the trial: its folder is at our path and is not ours any more.
     fn is_lost(&self) -> bool {
-        let standing = self.claim.map(Lease::standing);
+        let standing = self.lease.map(Lease::standing);
         matches!(standing, Some(Ok(Standing::Lost)))
     }
 
-    /// Whether it is cancelled for good, and nobody will run it again for that.
+    /// Whether the trial is cancelled for good, and not run again.
     fn is_final(&self) -> bool {
         self.outcome.get().is_some()
     }
@@ -153,7 +154,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         prepared = trial.prepare() => prepared,
         () = context.cancel.cancelled() => Err(cut_off(context.cause)),
     };
-    let mut ran = match prepared {
+    let ran = match prepared {
         Ok(ready) => trial.iterate(ready).await,
         Err(NotRun::Usage(error)) => return Err(error),
         Err(NotRun::Infrastructure {
@@ -162,10 +163,6 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             message,
         }) => trial.not_run(outcome, code, message),
     };
-    if was_killed_with_us(&ran, context.cancel).await {
-        ran.conclusion.outcome = Outcome::Interrupted;
-    }
-    ran.conclusion.outcome = context.cause.instead(ran.conclusion.outcome);
     // From here on files are written by their paths, which are another's if the trial is.
     if context.cause.is_lost() {
         trial.leave().await;
@@ -178,21 +175,6 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         return Err(TrialError::Lost);
     }
     trial.end(&ran).await
-}
-
-/// Whether the agent died because somebody ends us: engines of clusters signal all processes of a
-/// job, and the agent may go first. That is no failure of its own.
-async fn was_killed_with_us(ran: &Ran, cancel: &CancellationToken) -> bool {
-    let ending = &ran.ending;
-    if ran.conclusion.outcome != Outcome::AgentError || ending.ended_by.is_some() {
-        return false;
-    }
-    let shells = ending.code.map(|code| code - SHELLS_SIGNAL);
-    let signal = ending.signal.or(shells);
-    if signal.is_some_and(|signal| ENDING_SIGNALS.contains(&signal)) {
-        let _ = tokio::time::timeout(OUR_TURN, cancel.cancelled()).await;
-    }
-    cancel.is_cancelled()
 }
 
 /// A trial that is cancelled before its agent has started: whatever the reason, it says nothing of the agent.
@@ -400,8 +382,12 @@ impl<'a> Trial<'a> {
     /// Write everything down and clean up.
     async fn end(mut self, ran: &Ran) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
-            Outcome::Completed if self.context.cancel.is_cancelled() && self.change.is_none() => {
-                self.context.cause.instead(Outcome::Interrupted)
+            Outcome::Completed => {
+                let evidence = Evidence {
+                    is_change_lost: self.change.is_none(),
+                    ..Evidence::of(Outcome::Completed, self.context.cancelled())
+                };
+                evidence::outcome(&evidence, Vec::new()).outcome
             }
             other => other,
         };

@@ -1,17 +1,21 @@
 //! Running a trial's agent, and adding what only the harness knows to what its session concluded.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use proctor_process::{CaptureLimits, CapturePaths, Limits, Report};
+use proctor_process::{Capture, CaptureLimits, CapturePaths, Limits, Report};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ran, Ready, SHELLS_SIGNAL, Trial, chain, logs_folder, millis};
+use super::{
+    Ran, Ready, Trial, chain,
+    evidence::{self, Cancelled, Evidence, GatewayEvidence, ResourceEvidence, TimeEvidence},
+    logs_folder, millis,
+};
 use crate::{
-    model_access::{self, KeyAccount, Models},
+    model_access::{self, KeyAccount},
     outcome::{EndedBy, Ending, Outcome},
     platform,
-    record::{self, GatewayRecord, cli::Cli, run_event::Phase},
+    record::{self, cli::Cli, run_event::Phase},
     sandbox::docker::Facts,
     session::{Conclusion, LogError},
     trial::{
@@ -23,6 +27,12 @@ use crate::{
 
 /// The signal by which the kernel ends processes.
 const KILLED: i32 = 9;
+/// The signals that end processes from outside: HUP, INT, KILL and TERM.
+const ENDING_SIGNALS: [i32; 4] = [1, 2, 9, 15];
+/// Shells add this to the signal that killed what they ran.
+const SHELLS_SIGNAL: i32 = 128;
+/// How long to wait for our own signal after a job-wide signal killed the agent.
+const OWN_SIGNAL_WAIT: Duration = Duration::from_millis(500);
 
 /// What the kernel did meanwhile among the processes that it counts with ours, those of a job. They may be of another
 /// trial: only an agent that was killed is taken for its victim.
@@ -90,7 +100,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Take down how the process ended, and add what only the harness knows to the conclusion.
+    /// Collect all evidence about the agent's end, decide the outcome, and record both.
     async fn ran(&mut self, driven: Driven, argv: Vec<String>) -> Ran {
         let Driven {
             mut conclusion,
@@ -103,54 +113,28 @@ impl Trial<'_> {
             tools,
         } = driven;
         let duration_ms = millis(report.duration);
-        if let Some(facts) = facts {
-            self.note_facts(&mut conclusion, &facts);
-        }
-        let shows_unknown_key = self.unknown_key().is_cancelled();
-        self.close_models(&mut conclusion).await;
-        if shows_unknown_key {
-            self.note_unknown_key(&mut conclusion);
-        }
-        self.bring_workspace_out(&mut conclusion).await;
+        let evidence = Evidence {
+            session: conclusion.outcome,
+            ending,
+            time: self.time_evidence(&ending, duration_ms),
+            resources: facts.map_or_else(ResourceEvidence::default, |it| self.note_facts(&it)),
+            gateway: self.close_models().await,
+            repeated,
+            workspace_error: self.bring_workspace_out().await,
+            capture_error: capture_error.map(|error| chain(&error)),
+            cancelled: self.cancelled_with(conclusion.outcome, &ending).await,
+            is_change_lost: false,
+        };
+        let decision = evidence::outcome(&evidence, std::mem::take(&mut conclusion.errors));
+        conclusion.outcome = decision.outcome;
+        conclusion.errors = decision.errors;
+        self.record.notes.extend(decision.notes);
         self.read_sidecar(&mut conclusion);
         self.remove_ignore_lines().await;
         self.compare_accounts(&mut conclusion);
         self.note_session(&conclusion, tools);
-        if conclusion.outcome == Outcome::Timeout {
-            self.note_timeout(&mut conclusion, &ending, duration_ms);
-        }
-        if let Some(what) = repeated {
-            let message = format!("the agent was ended in a loop: {what}");
-            let error = LogError::new("AGENT_LOOP", message);
-            conclusion.errors.push(error);
-        }
-        if capture.truncated() {
-            let limit = self.plan.task.limits.output.transcript_bytes;
-            let message = format!(
-                "the terminal log was truncated at {limit} bytes ({} MB limit); raw/ holds the whole output",
-                limit / 1_048_576
-            );
-            conclusion.errors.push(LogError::new(
-                self.code(|cli| cli.truncated_code, "OUTPUT_TRUNCATED"),
-                message,
-            ));
-        }
-        if capture.raw_truncated() {
-            let message = format!(
-                "a raw log was cut at {} bytes; the rest was counted",
-                self.plan.task.limits.output.raw_bytes
-            );
-            conclusion
-                .errors
-                .push(LogError::new("RAW_OUTPUT_TRUNCATED", message));
-        }
-        if let Some(error) = capture_error {
-            conclusion.outcome = Outcome::Sandbox;
-            conclusion
-                .errors
-                .push(LogError::new("SANDBOX_FAILED", chain(&error)));
-        }
-        self.note_ending(&mut conclusion, &ending, &report);
+        conclusion.errors.extend(self.truncations(&capture));
+        self.note_ending(conclusion.outcome, &ending, &report);
         self.record.process = Some(record::ProcessRecord::of(&report, argv, &ending, &capture));
         Ran {
             conclusion,
@@ -160,16 +144,58 @@ impl Trial<'_> {
         }
     }
 
-    /// Add what the end of the process says about the trial.
-    fn note_ending(&mut self, conclusion: &mut Conclusion, ending: &Ending, report: &Report) {
-        if ending.ended_by == Some(EndedBy::SupervisorLost) {
-            conclusion.outcome = Outcome::Sandbox;
-            let message = "the supervisor of the agent's process was killed; the processes that it supervised were ended";
-            conclusion
-                .errors
-                .push(LogError::new("SUPERVISOR_LOST", message));
+    /// Whether the trial is cancelled. A job-wide signal may kill the agent before our own signal arrives.
+    async fn cancelled_with(&self, session: Outcome, ending: &Ending) -> Cancelled {
+        let by_shell = ending.code.map(|code| code - SHELLS_SIGNAL);
+        let signal = ending.signal.or(by_shell);
+        let was_signalled = session == Outcome::AgentError
+            && ending.ended_by.is_none()
+            && signal.is_some_and(|signal| ENDING_SIGNALS.contains(&signal));
+        if was_signalled {
+            let _ = tokio::time::timeout(OWN_SIGNAL_WAIT, self.context.cancel.cancelled()).await;
         }
-        if ending.ended_by == Some(EndedBy::Session) && conclusion.outcome == Outcome::Completed {
+        self.context.cancelled()
+    }
+
+    fn time_evidence(&self, ending: &Ending, took_ms: u64) -> TimeEvidence {
+        let limits = &self.plan.task.limits;
+        TimeEvidence {
+            limit: match ending.ended_by {
+                Some(EndedBy::IdleLimit) => limits.idle_timeout,
+                Some(EndedBy::NoProgress) => limits.progress.quiet,
+                _ => limits.timeout,
+            },
+            took_ms,
+            code: self.code(|cli| cli.timeout_code, "AGENT_TIMEOUT"),
+        }
+    }
+
+    /// Errors about logs that were cut at their limits.
+    fn truncations(&self, capture: &Capture) -> Vec<LogError> {
+        let limits = &self.plan.task.limits.output;
+        let mut errors = Vec::new();
+        if capture.truncated() {
+            let message = format!(
+                "the terminal log was truncated at {} bytes ({} MB limit); raw/ holds the whole output",
+                limits.transcript_bytes,
+                limits.transcript_bytes / 1_048_576
+            );
+            let code = self.code(|cli| cli.truncated_code, "OUTPUT_TRUNCATED");
+            errors.push(LogError::new(code, message));
+        }
+        if capture.raw_truncated() {
+            let message = format!(
+                "a raw log was cut at {} bytes; the rest was counted",
+                limits.raw_bytes
+            );
+            errors.push(LogError::new("RAW_OUTPUT_TRUNCATED", message));
+        }
+        errors
+    }
+
+    /// Note how the process was ended, and what it left behind.
+    fn note_ending(&mut self, outcome: Outcome, ending: &Ending, report: &Report) {
+        if ending.ended_by == Some(EndedBy::Session) && outcome == Outcome::Completed {
             self.record
                 .notes
                 .push("the agent's process was ended after it had given its result".to_owned());
@@ -186,19 +212,6 @@ impl Trial<'_> {
     fn unknown_key(&self) -> CancellationToken {
         let models = self.models.as_ref();
         models.map_or_else(CancellationToken::new, |models| models.unknown_key.clone())
-    }
-
-    /// An agent with a key of its own was configured wrongly: it cannot reach a model.
-    fn note_unknown_key(&mut self, conclusion: &mut Conclusion) {
-        if conclusion.outcome == Outcome::Completed {
-            let note = "the gateway refused a call with an API key that it does not know";
-            self.note(note.to_owned());
-            return;
-        }
-        conclusion.outcome = Outcome::Auth;
-        let message = "the agent was ended: it showed the gateway an API key that the gateway does not know; remove the key from the agent's script, image or settings, or list its variable in `secrets.unsafe_pass_through`";
-        let error = LogError::new("UNKNOWN_API_KEY", message);
-        conclusion.errors.push(error);
     }
 
     /// Compare the agent's own figures with the gateway's. An agent without any has the gateway's
@@ -234,11 +247,10 @@ impl Trial<'_> {
         record.tools_used = Some(all.into_iter().collect());
     }
 
-    /// Take down what went through the gateway.
-    async fn close_models(&mut self, conclusion: &mut Conclusion) {
-        let (Some(all), Some(own)) = (self.context.models, self.models.take()) else {
-            return;
-        };
+    /// Close the agent's way to the models and record the gateway's account.
+    async fn close_models(&mut self) -> Option<GatewayEvidence> {
+        let (all, own) = (self.context.models?, self.models.take()?);
+        let shows_unknown_key = own.unknown_key.is_cancelled();
         let KeyAccount {
             record,
             context,
@@ -249,139 +261,58 @@ impl Trial<'_> {
         {
             self.record.notes.push(chain(&error));
         }
-        if let Some(failed) = last_failure
-            && matches!(
-                conclusion.outcome,
-                Outcome::Timeout | Outcome::AgentError | Outcome::Loop
-            )
-        {
-            conclusion.outcome = failed.outcome;
-            let message = format!(
-                "the agent's last call to a model failed, by the gateway's account: {}",
-                failed.what
-            );
-            conclusion
-                .errors
-                .push(LogError::new("MODEL_CALLS_FAILED", message));
-        }
-        if let Some(limit) = &record.exhausted
-            && conclusion.outcome != Outcome::Completed
-        {
-            conclusion.outcome = Outcome::BudgetExceeded;
-            let message = format!("the trial's budget ({limit}) was used up");
-            conclusion
-                .errors
-                .push(LogError::new("BUDGET_EXCEEDED", message));
-        }
-        self.note_lost_calls(&record, conclusion);
+        let misses = record.replay.as_ref().map_or(0, |replay| replay.missed);
+        let evidence = GatewayEvidence {
+            calls: record.calls,
+            calls_unreachable: record.calls_unreachable,
+            last_failure,
+            exhausted: record.exhausted.clone(),
+            replay_misses: if all.is_strict_replay() { misses } else { 0 },
+            shows_unknown_key,
+        };
         self.record.gateway = Some(record);
+        Some(evidence)
     }
 
-    /// An agent whose calls led nowhere has not failed: there was no model to work with.
-    fn note_lost_calls(&mut self, record: &GatewayRecord, conclusion: &mut Conclusion) {
-        let missed = record.replay.as_ref().map_or(0, |replay| replay.missed);
-        if missed > 0 && self.context.models.is_some_and(Models::is_strict_replay) {
-            let message = format!("{missed} call(s) are not in the recording that was replayed");
-            if conclusion.outcome == Outcome::Completed {
-                self.record.notes.push(message);
-            } else {
-                conclusion.outcome = Outcome::Sandbox;
-                conclusion
-                    .errors
-                    .push(LogError::new("REPLAY_MISS", message));
-            }
-        }
-        let failed = matches!(conclusion.outcome, Outcome::AgentError | Outcome::GaveUp);
-        if failed && record.calls > 0 && record.calls_unreachable == record.calls {
-            conclusion.outcome = Outcome::Network;
-            let message = "the gateway reached no provider";
-            conclusion
-                .errors
-                .push(LogError::new("PROVIDER_UNREACHABLE", message));
-        }
-    }
-
-    /// What the container's engine knows: whether memory or disk ran out.
-    fn note_facts(&mut self, conclusion: &mut Conclusion, facts: &Facts) {
-        let mut has_limit = false;
+    /// Record what the container's engine knows about memory and disk.
+    fn note_facts(&mut self, facts: &Facts) -> ResourceEvidence {
+        let mut has_memory_limit = false;
         if let record::SandboxRecord::Docker(record) = &mut self.record.sandbox {
             record.peak_memory_bytes = facts.peak_memory_bytes;
             record.oom_kills = facts.oom_kills;
-            has_limit = record.limits.memory_bytes.is_some();
+            has_memory_limit = record.limits.memory_bytes.is_some();
         }
-        if let Some(kills) = facts.oom_kills.filter(|&kills| kills > 0) {
-            let message =
-                format!("{kills} process(es) of the agent were killed for want of memory");
-            if conclusion.outcome == Outcome::Completed {
-                self.record.notes.push(message);
-            } else {
-                // A limit of its own is the agent's to keep; the memory of the machine is not.
-                conclusion.outcome = if has_limit {
-                    Outcome::AgentError
-                } else {
-                    Outcome::OutOfMemory
-                };
-                conclusion
-                    .errors
-                    .push(LogError::new("OUT_OF_MEMORY", message));
+        ResourceEvidence {
+            oom_kills: facts.oom_kills.unwrap_or_default(),
+            has_memory_limit,
+            disk_exceeded: facts.disk_exceeded,
+        }
+    }
+
+    /// Copy the workspace of a task that brings its own files out of the container. Returns why that failed.
+    async fn bring_workspace_out(&self) -> Option<String> {
+        self.docker()?;
+        self.plan.task.environment()?;
+        let workspace = self.workspace.as_ref()?;
+        match workspace.files.clear() {
+            Ok(()) => {
+                let brought = self.bring_out(workspace.path()).await;
+                brought.err().map(|error| chain(&error))
             }
+            Err(error) => Some(error.to_string()),
         }
-        if let Some(bytes) = facts.disk_exceeded {
-            conclusion.outcome = Outcome::AgentError;
-            let message = format!("the agent was ended: it had written {bytes} bytes to disk");
-            conclusion.errors.push(LogError::new("DISK_LIMIT", message));
-        }
-    }
-
-    /// A task that brings its own files is done inside the container: get what came of it.
-    async fn bring_workspace_out(&mut self, conclusion: &mut Conclusion) {
-        let (true, Some(workspace)) = (
-            self.docker().is_some() && self.plan.task.environment().is_some(),
-            &self.workspace,
-        ) else {
-            return;
-        };
-        let path = workspace.path().to_owned();
-        let brought = match workspace.files.clear() {
-            Ok(()) => self.bring_out(&path).await.map_err(|error| chain(&error)),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(message) = brought {
-            conclusion.outcome = Outcome::Sandbox;
-            conclusion
-                .errors
-                .push(LogError::new("SANDBOX_FAILED", message));
-        }
-    }
-
-    fn note_timeout(&self, conclusion: &mut Conclusion, ending: &Ending, duration_ms: u64) {
-        let code = self.code(|cli| cli.timeout_code, "AGENT_TIMEOUT");
-        conclusion
-            .errors
-            .retain(|error| error.code.as_deref() != Some(code));
-        let limits = &self.plan.task.limits;
-        let (which, limit) = match ending.ended_by {
-            Some(EndedBy::IdleLimit) => ("idle timeout", limits.idle_timeout),
-            Some(EndedBy::NoProgress) => ("no-progress timeout", limits.progress.quiet),
-            _ => ("timeout", limits.timeout),
-        };
-        let of = limit.map_or(String::new(), |limit| {
-            format!(" of {} ms", limit.as_millis())
-        });
-        let message = format!(
-            "{which}{of}: the agent was ended after {duration_ms} ms; its output up to then is kept"
-        );
-        conclusion.errors.push(LogError::new(code, message));
     }
 
     fn code(&self, of: impl Fn(&'static Cli) -> &'static str, other: &'static str) -> &'static str {
         self.contender().adapter.cli().map_or(other, of)
     }
 
-    /// The agent's part of a trial in which the agent had none.
+    /// The result of a trial whose agent was not started.
     pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> Ran {
+        let evidence = Evidence::of(outcome, self.context.cancelled());
+        let decision = evidence::outcome(&evidence, vec![LogError::new(code, message)]);
         Ran {
-            conclusion: Conclusion::of(outcome, vec![LogError::new(code, message)]),
+            conclusion: Conclusion::of(decision.outcome, decision.errors),
             ending: Ending::default(),
             completed_at: Timestamp::now(),
             duration_ms: millis(self.clock.elapsed()),
