@@ -2,11 +2,15 @@
 //! Infrastructure faults are outcomes of their own, so that they never look like a score.
 
 mod provider_failure;
+mod reset_time;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::provider_failure::{provider_failure, status_in};
+pub use self::{
+    provider_failure::{provider_failure, status_in},
+    reset_time::reset_time,
+};
 
 /// What became of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_process::{
-    Status,
+    Error, Status,
     quick::{self, CommandOutput, QuickCommand},
 };
 use proctor_record::{
@@ -32,25 +32,46 @@ struct Stamp {
     modified_ns: u128,
 }
 
-/// What is known of `cli` on this host; `None` when it is not installed.
-pub async fn installed(cli: &Cli, host: &Host) -> Option<Installed> {
-    installed_at(cli, host.find_program(cli.program)?, host).await
+/// A CLI that did not answer in time: its version and its options are unknown.
+#[derive(Debug, thiserror::Error)]
+#[error("`{command}` did not answer within {} s", limit.as_secs())]
+pub struct ProbeTimeout {
+    /// The command line.
+    pub command: String,
+    /// The time that it had.
+    pub limit: Duration,
 }
 
-/// What is known of the program at `path`, which is this CLI; `None` when it cannot be asked.
-pub async fn installed_at(cli: &Cli, path: Utf8PathBuf, host: &Host) -> Option<Installed> {
+/// The version and options of `cli` on this host; `None` when it is not installed.
+pub async fn installed(cli: &Cli, host: &Host) -> Result<Option<Installed>, ProbeTimeout> {
+    match host.find_program(cli.program) {
+        None => Ok(None),
+        Some(path) => installed_at(cli, path, host).await,
+    }
+}
+
+/// The version and options of the program at `path`, which is this CLI; `None` when it cannot be started.
+pub async fn installed_at(
+    cli: &Cli,
+    path: Utf8PathBuf,
+    host: &Host,
+) -> Result<Option<Installed>, ProbeTimeout> {
     let stamp = stamp(&path);
     if let Some(found) = stamp.as_ref().and_then(|stamp| cached(cli, host, stamp)) {
-        return Some(Installed { path, ..found });
+        return Ok(Some(Installed { path, ..found }));
     }
-    let home = tempfile::tempdir_in(&host.temp).ok()?;
-    let home = Utf8Path::from_path(home.path())?;
+    let Ok(home) = tempfile::tempdir_in(&host.temp) else {
+        return Ok(None);
+    };
+    let Some(home) = Utf8Path::from_path(home.path()) else {
+        return Ok(None);
+    };
     let mut env = host.clean_env(home);
     env.extend(shared_caches(cli, host));
     let ask = async |args| ask(&path, args, (&env, home), cli.probe_limit).await;
     // One after the other: the first start of some fills a cache that the second one uses.
-    let version = ask(cli.version_args).await;
-    let help = ask(cli.help_args).await;
+    let version = ask(cli.version_args).await?;
+    let help = ask(cli.help_args).await?;
     let installed = Installed {
         version: version.as_deref().and_then(version_in),
         help: help.filter(|text| is_help(text)).unwrap_or_default(),
@@ -66,7 +87,7 @@ pub async fn installed_at(cli: &Cli, path: Utf8PathBuf, host: &Host) -> Option<I
             },
         );
     }
-    Some(installed)
+    Ok(Some(installed))
 }
 
 /// The version of git, which makes every workspace; `None` when it is not installed.
@@ -75,6 +96,7 @@ pub async fn git(host: &Host) -> Option<Installed> {
     let env = host.helper_env(&[]);
     let here = (&env, host.cwd.as_path());
     let version = ask(&path, &["--version"], here, PROBE_LIMIT).await;
+    let version = version.ok().flatten();
     Some(Installed {
         version: version.as_deref().and_then(version_in),
         help: String::new(),
@@ -93,7 +115,8 @@ pub async fn auth_check(
     if !installed.has_command(command) {
         return None;
     }
-    let output = run(&installed.path, cli.auth_args, (env, cwd), cli.probe_limit).await?;
+    let output = run(&installed.path, cli.auth_args, (env, cwd), cli.probe_limit).await;
+    let output = output.ok()??;
     Some(AuthCheck {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
     })
@@ -119,9 +142,10 @@ async fn ask(
     args: &[&str],
     place: Place<'_>,
     limit: Duration,
-) -> Option<String> {
+) -> Result<Option<String>, ProbeTimeout> {
     let output = run(program, args, place, limit).await?;
-    (output.status == Status::Code(0)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let output = output.filter(|output| output.status == Status::Code(0));
+    Ok(output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 async fn run(
@@ -129,12 +153,20 @@ async fn run(
     args: &[&str],
     (env, cwd): Place<'_>,
     limit: Duration,
-) -> Option<CommandOutput> {
+) -> Result<Option<CommandOutput>, ProbeTimeout> {
     let command = QuickCommand::new(program)
         .args(args.iter().copied())
         .envs(env)
         .cwd(cwd);
-    quick::output(command, limit).await.ok()
+    match quick::output(command, limit).await {
+        Ok(output) => Ok(Some(output)),
+        Err(Error::TimedOut { .. }) => Err(ProbeTimeout {
+            command: format!("{program} {}", args.join(" ")),
+            limit,
+        }),
+        // A program that cannot be started is not installed.
+        Err(_) => Ok(None),
+    }
 }
 
 /// A program that does not know the option may print anything; its flags are then unknown.
@@ -192,6 +224,24 @@ fn remember(cli: &Cli, host: &Host, cached: &Cached) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn probe_that_does_not_finish_is_an_error() {
+        let env = BTreeMap::new();
+        let place = (&env, Utf8Path::new("/"));
+        let limit = Duration::from_millis(50);
+        let probe = ask("/bin/sleep".into(), &["60"], place, limit).await;
+        assert_eq!(
+            probe.unwrap_err().to_string(),
+            "`/bin/sleep 60` did not answer within 0 s"
+        );
+        let limit = Duration::from_mins(1);
+        let answered = ask("/bin/echo".into(), &["1.2.3"], place, limit).await;
+        assert_eq!(answered.unwrap().as_deref(), Some("1.2.3\n"));
+        let missing = ask("/bin/no-such-program".into(), &[], place, limit).await;
+        assert_eq!(missing.unwrap(), None);
+    }
 
     #[test]
     fn a_version_is_found_in_what_the_cli_prints() {

@@ -1,10 +1,10 @@
 //! The adapter of Claude Code: its CLI, its login, and the agent that a section configures.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use proctor_document::Fault;
 use proctor_record::{
-    record::cli::{AuthCheck, Cli, PROBE_LIMIT},
+    record::cli::{AuthCheck, Cli},
     session::Session,
 };
 use serde_json::json;
@@ -43,7 +43,7 @@ static CLI: Cli = Cli {
         "ANTHROPIC_BASE_URL",
     ],
     credential_files: &[".claude/.credentials.json"],
-    probe_limit: PROBE_LIMIT,
+    probe_limit: Duration::from_mins(1),
     ..cli!("CLAUDE", "claude", npm "@anthropic-ai/claude-code")
 };
 

@@ -529,6 +529,9 @@ impl Session for ClaudeSession {
     fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
         self.text.flush(host);
         self.read_text_fault(ending);
+        self.facts.no_model_call = self.ledger.is_zero()
+            && self.identity.message_model.is_none()
+            && self.identity.subagent_model.is_none();
         let end = self.facts.end(ending);
         let (outcome, mut errors) = NAMES.judge(&end, ending, &self.facts.stderr_tail);
         if matches!(outcome, Outcome::AgentError | Outcome::GaveUp) {

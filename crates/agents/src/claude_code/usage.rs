@@ -51,6 +51,11 @@ impl ApiUsage {
         all.iter().all(|count| count.unwrap_or_default() == 0)
     }
 
+    /// Whether the figures say that nothing was used; unknown ones do not.
+    fn is_zero(self) -> bool {
+        self.is_nothing() && self.input.is_some() && self.output.is_some()
+    }
+
     fn figures(self, cost_usd: Option<Usd>) -> Figures {
         Figures {
             input_tokens: self.input,
@@ -161,14 +166,22 @@ impl Ledger {
         )
     }
 
-    /// The usage to report. A final account of nothing at all, from a session without any
-    /// message, says only that nothing was counted: that is unknown, not zero.
+    /// Whether the CLI's final account says, in figures, that no model was used.
+    pub(super) fn is_zero(&self) -> bool {
+        let is_free = self.final_cost.is_some_and(|cost| cost.nanos() == 0);
+        is_free
+            && self.final_models.is_empty()
+            && self.final_main.is_zero()
+            && self.total.is_nothing()
+    }
+
+    /// The usage to report. An account without figures is unknown, not zero.
     pub(super) fn conclude(&self, subagents_seen: bool) -> Option<Usage> {
         if !self.final_models.is_empty() {
             return Some(self.by_model());
         }
         let has_cost = self.final_cost.is_some_and(|cost| cost.nanos() != 0);
-        if has_cost || !self.final_main.is_nothing() {
+        if has_cost || self.is_zero() || !self.final_main.is_nothing() {
             return Some(Usage {
                 total: self.final_main.figures(self.final_cost),
                 source: UsageSource::ResultEvent,

@@ -55,6 +55,8 @@ pub(super) struct Facts {
     pub(super) api_fault: Option<ApiFault>,
     /// Credentials were refused, and the session asked for the end.
     pub(super) auth_refused: Option<ApiFault>,
+    /// The CLI's account says that no model was used, and no model answered.
+    pub(super) no_model_call: bool,
     /// Session files: the model said that its turn was over.
     pub(super) turn_ended: bool,
     /// The end of standard error.
@@ -90,7 +92,13 @@ impl Facts {
     /// How the session ended, by what the CLI said.
     pub(super) fn end(&self, ending: &Ending) -> End {
         if let Some(result) = &self.result {
-            return result.end();
+            return match result.end() {
+                End::Done if self.no_model_call => End::Error {
+                    code: "NO_MODEL_CALL",
+                    why: "ended without calling a model; it executes prompts that begin with `/` as commands".to_owned(),
+                },
+                end => end,
+            };
         }
         if let Some(fault) = &self.auth_refused {
             return End::Failed(fault.clone());

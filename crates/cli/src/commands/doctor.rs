@@ -193,7 +193,7 @@ async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Fin
         auto: None,
         containers: None,
     };
-    if let Some(installed) = availability::installed(cli, host).await {
+    if let Ok(Some(installed)) = availability::installed(cli, host).await {
         let check = availability::auth_check(cli, &installed, &host.env, &host.cwd).await;
         finding.authenticated = match adapter.authentication(&host.env, check.as_ref()) {
             Authentication::Found(_) => Some(true),

@@ -5,6 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::{
     fs::dir,
+    outcome::reset_time,
     plan::TrialPlan,
     record::{
         self, Meta, Record, RunDir, TrialKey, TrialStatus, TrialSummary, lease::Holder,
@@ -127,8 +129,12 @@ impl Job<'_> {
 
     /// Whether the trial is run once more after this record. Tells providers and siblings how it ended.
     fn wants_retry(&self, record: &Record, retries: u32) -> bool {
+        let now = Timestamp::now();
+        let mut errors = record.errors.iter();
+        let reset = errors.find_map(|error| reset_time(&error.message, now));
+        let resets_in = reset.map(|at| at.duration_since(now).unsigned_abs());
         let provider = self.plan.adapter.provider();
-        self.providers.ended(provider, record.outcome);
+        self.providers.ended(provider, record.outcome, resets_in);
         let is_hopeless = record.outcome.is_hopeless();
         if is_hopeless {
             self.stopped.insert(&self.plan.name);

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     agent::{Authentication, Launch, LaunchContext, PromptSource, read_workspace_prompt},
     area::Area,
-    availability,
+    availability::{self, ProbeTimeout},
     fs::{beneath::UntrustedDir, hex},
     model_access,
     outcome::Outcome,
@@ -58,6 +58,17 @@ pub(super) enum NotRun {
 impl From<TrialError> for NotRun {
     fn from(error: TrialError) -> NotRun {
         NotRun::Usage(error)
+    }
+}
+
+/// Without its options, the agent might get one that its version refuses.
+impl From<ProbeTimeout> for NotRun {
+    fn from(error: ProbeTimeout) -> NotRun {
+        NotRun::Infrastructure {
+            outcome: Outcome::Sandbox,
+            code: "PROBE_FAILED",
+            message: error.to_string(),
+        }
     }
 }
 
@@ -329,9 +340,9 @@ impl Trial<'_> {
         }
         let image = self.image.clone();
         let installed = match (&image, &self.tools[who].package) {
-            (None, None) => availability::installed(cli, host).await,
+            (None, None) => availability::installed(cli, host).await?,
             (None, Some(own)) => {
-                availability::installed_at(cli, own.folder.join(&own.program), host).await
+                availability::installed_at(cli, own.folder.join(&own.program), host).await?
             }
             (Some(image), _) => self.installed_in(image, cli, who).await?,
         };

@@ -1,6 +1,5 @@
-//! Providers and how much is asked of them: how many trials use one at the same time, and how
-//! long it is left alone after it said that it has too much to do. What slows a provider down
-//! slows all trials that use it, and none that do not.
+//! Limits of providers: how many trials use one at the same time, and how long no trial starts after a rate
+//! limit or an overload. A pause holds for all trials of that provider, and for no others.
 
 use std::{
     collections::BTreeMap,
@@ -25,13 +24,13 @@ pub struct Providers {
     states: Mutex<BTreeMap<String, State>>,
 }
 
-/// What is known of one provider.
+/// The state of one provider.
 #[derive(Debug)]
 struct State {
     slots: Option<Arc<Semaphore>>,
     /// No trial starts before.
-    rests_until: Instant,
-    /// How often in a row it said that it has too much to do.
+    paused_until: Instant,
+    /// Consecutive trials that ended with a rate limit or an overload.
     refusals: u32,
 }
 
@@ -42,7 +41,7 @@ pub struct Turn {
 }
 
 impl Providers {
-    /// Providers of which these take no more than so many trials at a time.
+    /// Providers, some of which limit the number of concurrent trials.
     pub fn new(limits: BTreeMap<String, usize>) -> Providers {
         Providers {
             limits,
@@ -58,21 +57,22 @@ impl Providers {
             Some(slots) => slots.acquire_owned().await.ok(),
         };
         loop {
-            let rests_until = self.with(provider, |state| state.rests_until);
-            if rests_until <= Instant::now() {
+            let paused_until = self.with(provider, |state| state.paused_until);
+            if paused_until <= Instant::now() {
                 return Turn { _slot: slot };
             }
-            sleep_until(rests_until).await;
+            sleep_until(paused_until).await;
         }
     }
 
-    /// Take down how a trial with `provider` ended.
-    pub fn ended(&self, provider: &str, outcome: Outcome) {
+    /// Record how a trial with `provider` ended. `resets_in` is the time until the provider lifts its limit, if it
+    /// said so.
+    pub fn ended(&self, provider: &str, outcome: Outcome, resets_in: Option<Duration>) {
         self.with(provider, |state| match outcome {
             Outcome::RateLimit | Outcome::Overloaded => {
-                let rest = pause(state.refusals);
+                let pause = pause(state.refusals).max(resets_in.unwrap_or_default());
                 state.refusals += 1;
-                state.rests_until = state.rests_until.max(Instant::now() + rest);
+                state.paused_until = state.paused_until.max(Instant::now() + pause);
             }
             outcome if outcome.is_infrastructure() => {}
             _ => state.refusals = 0,
@@ -86,7 +86,7 @@ impl Providers {
                 .limits
                 .get(provider)
                 .map(|limit| Arc::new(Semaphore::new(*limit))),
-            rests_until: Instant::now(),
+            paused_until: Instant::now(),
             refusals: 0,
         });
         read(state)
@@ -97,7 +97,7 @@ impl Providers {
     }
 }
 
-/// How long to wait before the next try, after so many that failed: twice as long each time.
+/// The back-off after this many failed attempts: it doubles each time.
 pub(crate) fn pause(failed: u32) -> Duration {
     FIRST_PAUSE
         .saturating_mul(2_u32.saturating_pow(failed))
@@ -113,9 +113,9 @@ mod tests {
     const SOON: Duration = Duration::from_millis(10);
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_makes_all_trials_of_that_provider_wait_and_no_other() {
+    async fn refusal_pauses_all_trials_of_that_provider_and_no_others() {
         let providers = Providers::default();
-        providers.ended("one", Outcome::RateLimit);
+        providers.ended("one", Outcome::RateLimit, None);
         assert!(timeout(SOON, providers.turn("one")).await.is_err());
         assert!(timeout(SOON, providers.turn("other")).await.is_ok());
         let before = Instant::now();
@@ -124,25 +124,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_until_a_trial_gets_through() {
+    async fn pauses_grow_until_a_trial_is_not_refused() {
         let providers = Providers::default();
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            providers.ended("one", Outcome::Overloaded);
+            providers.ended("one", Outcome::Overloaded, None);
             let before = Instant::now();
             providers.turn("one").await;
             pauses.push(before.elapsed().as_secs());
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
-        providers.ended("one", Outcome::Completed);
-        providers.ended("one", Outcome::RateLimit);
+        providers.ended("one", Outcome::Completed, None);
+        providers.ended("one", Outcome::RateLimit, None);
         let before = Instant::now();
         providers.turn("one").await;
         assert_eq!(before.elapsed().as_secs(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_than_so_many_use_a_provider_at_a_time() {
+    async fn pause_lasts_until_the_limit_is_lifted() {
+        let providers = Providers::default();
+        let reset = Some(Duration::from_secs(3600));
+        providers.ended("one", Outcome::RateLimit, reset);
+        let before = Instant::now();
+        providers.turn("one").await;
+        assert_eq!(before.elapsed().as_secs(), 3600);
+        providers.ended("one", Outcome::Network, reset);
+        assert!(timeout(SOON, providers.turn("one")).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn concurrent_trials_of_a_provider_are_limited() {
         let providers = Providers::new(BTreeMap::from([("one".to_owned(), 2)]));
         let first = providers.turn("one").await;
         let _second = providers.turn("one").await;

@@ -96,11 +96,14 @@ fn an_account_by_model_that_lacks_what_the_main_thread_used_is_a_lower_bound() {
 }
 
 #[test]
-fn error_during_execution_with_exit_0_is_a_failure_without_figures() {
+fn error_during_execution_with_exit_0_is_a_failure_that_cost_nothing() {
     let log = log_of(INTERRUPTED, Some(0));
     assert_eq!(log.account.execution.outcome, Outcome::AgentError);
     assert_eq!(log.account.execution.exit_code, Some(0));
-    assert_eq!(log.account.usage, None);
+    let usage = log.account.usage.as_ref().unwrap();
+    assert_eq!(usage.source, UsageSource::ResultEvent);
+    assert_eq!(usage.total.cost_usd.unwrap().nanos(), 0);
+    assert_eq!(usage.total.total_tokens, Some(0));
     assert_eq!(codes(&log)[0], "CLAUDE_EXECUTION_ERROR");
     let reported = &log.account.errors[1];
     assert!(reported.message.starts_with("Error: EACCES"));

@@ -161,6 +161,19 @@ fn sessions_of_versions_without_a_status_field_are_infrastructure() {
 }
 
 #[test]
+fn success_without_a_model_call_is_not_completed() {
+    let zero = r#""usage":{"input_tokens":0,"output_tokens":0},"modelUsage":{},"total_cost_usd":0"#;
+    let result = format!(
+        r#"{{"type":"result","subtype":"success","is_error":false,"result":"Unknown skill: x",{zero}}}"#
+    );
+    check(&result, exited(0), AgentError, "CLAUDE_NO_MODEL_CALL");
+    let answered = HELLO.lines().nth(1).unwrap();
+    check(&format!("{answered}\n{result}"), exited(0), Completed, "");
+    // Without figures nothing is known about calls.
+    check(GOOD, exited(0), Completed, "");
+}
+
+#[test]
 fn plain_text_of_a_failed_call_is_infrastructure_unless_the_cli_exits_with_0() {
     let check = |text: &str, ending, expect| {
         let (conclusion, _) = conclude(Form::Text, text, ending);
