@@ -65,7 +65,8 @@ fn files_of_every_outcome_of_the_agent_fit_their_schemas() {
         ("auth", api(401)),
         ("rate_limit", api(429)),
         ("overloaded", api(529)),
-        ("network", api(503)),
+        ("overloaded", api(503)),
+        ("network", api(500)),
         ("quota", failed(&broke)),
     ];
     for (outcome, steps) in cases {

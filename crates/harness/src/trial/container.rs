@@ -9,14 +9,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_process::Relay;
 
-use super::{Trial, TrialError, chain, prepare::NotRun};
+use super::{Contestant, Trial, TrialError, chain, prepare::NotRun};
 use crate::{
     area::Area,
     availability,
     fs::dir,
     model_access,
     outcome::Outcome,
-    packages::{self, PythonVersion},
+    packages::{self, InstalledPackage, PythonVersion},
     platform,
     record::{
         ContainerRecord, SandboxRecord,
@@ -117,34 +117,25 @@ impl Trial<'_> {
         Ok(Some(image?))
     }
 
-    /// The CLI that was installed for one who takes part, as containers see it.
-    fn package_view(&self, who: usize) -> Option<View> {
-        let package = self.tools[who].package.as_ref();
-        package.map(|package| View {
-            host: package.folder.clone(),
-            inside: packages::inside(who),
-            access: Access::Shared,
-        })
-    }
-
-    /// The CLI of one who takes part in the image, or the one that was installed beside the image.
+    /// The CLI of a contestant in the image, or the one that was installed beside the image.
     pub(super) async fn installed_in(
         &self,
         image: &Image,
         cli: &'static Cli,
-        who: usize,
+        contestant: Contestant,
+        package: Option<&InstalledPackage>,
     ) -> Result<Option<Installed>, NotRun> {
         let Some(docker) = self.docker() else {
             return Ok(None);
         };
-        let package = self.tools[who].package.as_ref();
         let program: Utf8PathBuf = match package {
             None => cli.program.into(),
-            Some(package) => packages::inside(who).join(&package.program),
+            Some(package) => packages::inside(contestant.index()).join(&package.program),
         };
         let ask = Box::pin(async {
             let mut spec = RoomSpec::plain(image.clone());
-            spec.view.extend(self.package_view(who));
+            spec.view
+                .extend(package.map(|package| package_view(contestant, package)));
             let room = docker.room(spec).await?;
             let version = [&[program.as_str()], cli.version_args].concat();
             let Some(version) = room.ask(&version, ASKED).await? else {
@@ -164,9 +155,9 @@ impl Trial<'_> {
                 help,
             }))
         });
-        let key = match self.parts()[who].package {
+        let key = match self.plan_of(contestant).package {
             None => cli.program.to_owned(),
-            Some(wanted) => format!("{wanted} in {}", packages::inside(who)),
+            Some(wanted) => format!("{wanted} in {}", packages::inside(contestant.index())),
         };
         let found = docker.program(image, key, ask).await;
         found.map_err(failed)
@@ -216,9 +207,11 @@ impl Trial<'_> {
                 access: Access::Write,
             },
         ];
-        for who in 0..self.tools.len() {
-            view.extend(self.package_view(who));
-            view.extend(self.script_view(area, who)?);
+        for contestant in self.contestants() {
+            let package = self.tools.get(&contestant);
+            let package = package.and_then(|tools| tools.package.as_ref());
+            view.extend(package.map(|package| package_view(contestant, package)));
+            view.extend(self.script_view(area, contestant)?);
         }
         view.extend(workspace.map(|path| View {
             host: path.to_owned(),
@@ -281,7 +274,10 @@ impl Trial<'_> {
         if self.models.is_some() {
             relays.push(model_access::relay());
         }
-        if self.parts().iter().any(|part| part.agent.wants_socket()) {
+        if self
+            .contestants()
+            .any(|it| self.plan_of(it).agent.wants_socket())
+        {
             relays.push(Relay {
                 listen: CONTROL_INSIDE,
                 socket: format!("/proctor/run/{CONTROL_SOCKET}").into(),
@@ -401,6 +397,15 @@ impl Trial<'_> {
                 .as_ref()
                 .map_or_else(Utf8PathBuf::new, |workspace| workspace.path().to_owned()),
         }
+    }
+}
+
+/// A CLI that was installed for a contestant, as containers see it.
+fn package_view(contestant: Contestant, package: &InstalledPackage) -> View {
+    View {
+        host: package.folder.clone(),
+        inside: packages::inside(contestant.index()),
+        access: Access::Shared,
     }
 }
 

@@ -12,7 +12,9 @@ use camino::Utf8Path;
 use fs_err as fs;
 use tempfile::NamedTempFile;
 
-use super::{Ran, Ready, Trial, chain, logs_folder, millis, prepare::NotRun, settled};
+use super::{
+    AgentRun, Contestant, Prepared, Trial, chain, logs_folder, millis, prepare::NotRun, settled,
+};
 use crate::{
     config::CheckLoop,
     fs::dir,
@@ -73,7 +75,7 @@ struct Next {
 
 impl Trial<'_> {
     /// Run the agent to its end, and once more as often as its policy says.
-    pub(super) async fn iterate(&mut self, mut ready: Ready) -> Ran {
+    pub(super) async fn iterate(&mut self, mut ready: Prepared) -> AgentRun {
         let mut reason = IterationReason::First;
         loop {
             let ran = self.drive(ready).await;
@@ -104,7 +106,7 @@ impl Trial<'_> {
     }
 
     /// Whether the agent is to be started again because something went wrong.
-    async fn retry(&mut self, ran: &Ran) -> Option<Next> {
+    async fn retry(&mut self, ran: &AgentRun) -> Option<Next> {
         let policy = self.plan.policy.retry.as_ref()?;
         let outcome = ran.conclusion.outcome;
         if self.is_over(outcome) || self.iterations.retried >= policy.times {
@@ -123,7 +125,7 @@ impl Trial<'_> {
         }
         // The same agent would be refused again.
         let is_hopeless = outcome.is_hopeless();
-        let can_take_over = policy.fallback.is_some() && self.who == 0;
+        let can_take_over = policy.fallback.is_some() && self.contestant == Contestant::Primary;
         if is_hopeless && !can_take_over {
             return None;
         }
@@ -166,7 +168,7 @@ impl Trial<'_> {
     }
 
     /// Run the command of the loop, when there is one and there is work to look at.
-    async fn check(&mut self, ran: &Ran) -> Option<CheckRecord> {
+    async fn check(&mut self, ran: &AgentRun) -> Option<CheckRecord> {
         let check = self.plan.policy.check.as_ref()?;
         let outcome = ran.conclusion.outcome;
         if self.is_over(outcome) || outcome.is_infrastructure() {
@@ -229,19 +231,24 @@ impl Trial<'_> {
         ))
     }
 
-    fn note_iteration(&mut self, ran: &Ran, reason: IterationReason, check: Option<CheckRecord>) {
+    fn note_iteration(
+        &mut self,
+        ran: &AgentRun,
+        reason: IterationReason,
+        check: Option<CheckRecord>,
+    ) {
         if self.plan.policy.is_empty() {
             return;
         }
-        let contender = self.contender();
+        let plan = self.current();
         let conclusion = &ran.conclusion;
         let (usage, agent_usage) = settled(conclusion, self.record.gateway.as_ref());
         let number = u32::try_from(self.record.iterations.len()).unwrap_or(u32::MAX);
         self.record.iterations.push(IterationRecord {
             number: number.saturating_add(1),
             reason,
-            kind: contender.adapter.name().to_owned(),
-            model_requested: contender.agent.model().map(str::to_owned),
+            kind: plan.adapter.name().to_owned(),
+            model_requested: plan.agent.model().map(str::to_owned),
             model: conclusion.model.clone(),
             folder: None,
             outcome: conclusion.outcome,
@@ -258,15 +265,20 @@ impl Trial<'_> {
     }
 
     /// Make room for another iteration and have its agent ready. `told` is added to what is asked.
-    async fn again(&mut self, ran: &Ran, next: &Next, told: Option<&str>) -> Result<Ready, NotRun> {
+    async fn again(
+        &mut self,
+        ran: &AgentRun,
+        next: &Next,
+        told: Option<&str>,
+    ) -> Result<Prepared, NotRun> {
         self.keep_iteration(ran).map_err(|error| kept(&error))?;
         if next.takes_over {
-            self.who = 1;
+            self.contestant = Contestant::Fallback;
         }
         let number = self.record.iterations.len() + 1;
         (self.context.listener)(&RunEvent::Iteration {
             number: u32::try_from(number).unwrap_or(u32::MAX),
-            agent: self.contender().adapter.name(),
+            agent: self.current().adapter.name(),
             reason: next.reason,
         });
         self.make_folders().map_err(|error| kept(&error))?;
@@ -287,7 +299,7 @@ impl Trial<'_> {
     }
 
     /// Put the files of the iteration that has ended into a folder of its own.
-    fn keep_iteration(&mut self, ran: &Ran) -> Result<(), StoreError> {
+    fn keep_iteration(&mut self, ran: &AgentRun) -> Result<(), StoreError> {
         self.take_over_identity(ran);
         let account = self.account(ran);
         self.write_log(&account)?;
@@ -298,7 +310,7 @@ impl Trial<'_> {
             move |source| StoreError { path, source }
         };
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
-        let logs = logs_folder("".into(), self.contender().adapter);
+        let logs = logs_folder("".into(), self.current().adapter);
         let files = [
             "raw",
             logs.as_str(),
@@ -326,7 +338,7 @@ impl Trial<'_> {
     }
 
     /// The agent's part of an iteration that could not be started.
-    fn not_started(&self, why: NotRun) -> Ran {
+    fn not_started(&self, why: NotRun) -> AgentRun {
         match why {
             NotRun::Usage(error) => {
                 self.not_run(Outcome::Sandbox, "ITERATION_FAILED", chain(&error))

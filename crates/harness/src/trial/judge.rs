@@ -1,6 +1,6 @@
-//! Judging a trial: what changed, what the evaluators say, what that makes of the whole.
+//! Judging a trial: the agent's change, the verdicts of the evaluators, the status of the trial.
 
-use super::{Ran, Trial, chain};
+use super::{AgentRun, Judged, Trial, chain};
 use crate::{
     evaluate::{self, About, Desk, EVIDENCE, Judging},
     outcome::Outcome,
@@ -9,39 +9,20 @@ use crate::{
         run_event::{Phase, RunEvent},
     },
     session::LogError,
+    workspace::Change,
 };
 
 impl Trial<'_> {
     /// Compare with the baseline and let the evaluators judge. Infrastructure is never judged.
-    pub(super) async fn judge(&mut self, ran: &Ran) {
+    pub(super) async fn judge(&mut self, ran: &AgentRun) -> Judged {
         let outcome = ran.conclusion.outcome;
-        if let Some(workspace) = &self.workspace {
-            match workspace
-                .change(&self.artifacts.join(record::PATCH_FILE))
-                .await
-            {
-                Ok(change) => {
-                    self.record.notes.extend(change.notes.iter().cloned());
-                    self.record.diff =
-                        evaluate::diff_record(&change, &self.artifacts.join(record::PATCH_FILE))
-                            .ok();
-                    self.change = Some(change);
-                }
-                Err(error) => self
-                    .record
-                    .errors
-                    .push(LogError::new("DIFF_FAILED", chain(&error))),
-            }
-        }
+        let change = self.change().await;
         self.phase(Phase::Judging);
         let workdir = self.workdir();
         // A place of its own: build tools look for settings in every folder above.
-        let area = self
-            .change
-            .is_some()
-            .then(|| evaluate::place(self.context.host));
+        let area = change.is_some().then(|| evaluate::place(self.context.host));
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
-            let verdict = match (&self.workspace, &self.change, &area) {
+            let verdict = match (&self.workspace, &change, &area) {
                 _ if outcome.is_infrastructure() => {
                     evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
                 }
@@ -77,6 +58,24 @@ impl Trial<'_> {
             };
             (self.context.listener)(&RunEvent::Judged(&verdict));
             self.record.verdicts.push(verdict);
+        }
+        Judged { change }
+    }
+
+    /// Compare the workspace with the baseline; `None` when the change cannot be determined.
+    async fn change(&mut self) -> Option<Change> {
+        let patch = self.artifacts.join(record::PATCH_FILE);
+        match self.workspace.as_ref()?.change(&patch).await {
+            Ok(change) => {
+                self.record.notes.extend(change.notes.iter().cloned());
+                self.record.diff = evaluate::diff_record(&change, &patch).ok();
+                Some(change)
+            }
+            Err(error) => {
+                let error = LogError::new("DIFF_FAILED", chain(&error));
+                self.record.errors.push(error);
+                None
+            }
         }
     }
 

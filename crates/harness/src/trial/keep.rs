@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::Trial;
+use super::{Judged, Trial};
 use crate::{
     config::KeepWorkspace,
     fs::dir,
@@ -23,12 +23,12 @@ impl Trial<'_> {
     }
 
     /// How the workspace is kept. One that the diff cannot restore is kept whole, with a note.
-    pub(super) async fn form_to_keep(&mut self) -> KeptForm {
+    pub(super) async fn form_to_keep(&mut self, judged: &Judged) -> KeptForm {
         match self.context.keep_workspace {
             KeepWorkspace::All => KeptForm::Whole,
             KeepWorkspace::None => KeptForm::Diff,
             KeepWorkspace::Failed if self.record.status != TrialStatus::Passed => KeptForm::Whole,
-            KeepWorkspace::Failed | KeepWorkspace::Needed => match self.check_diff().await {
+            KeepWorkspace::Failed | KeepWorkspace::Needed => match self.check_diff(judged).await {
                 Ok(()) => KeptForm::Diff,
                 Err(reason) => {
                     let note = format!("the workspace is kept whole: {reason}");
@@ -40,11 +40,11 @@ impl Trial<'_> {
     }
 
     /// Check that the base and the patches on disk restore the workspace, as `proctor rescore` does it.
-    async fn check_diff(&self) -> Result<(), String> {
+    async fn check_diff(&self, judged: &Judged) -> Result<(), String> {
         let Some(workspace) = &self.workspace else {
             return Ok(());
         };
-        let Some(change) = &self.change else {
+        let Some(change) = &judged.change else {
             return Err("the agent's change is not known".to_owned());
         };
         if let Some(reason) = &change.left_out {

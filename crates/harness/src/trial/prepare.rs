@@ -7,7 +7,7 @@ use fs_err as fs;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Part, Ready, Tools, Trial, TrialError, chain,
+    AgentTools, Contestant, ContestantPlan, Prepared, Trial, TrialError, chain,
     container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
 };
 use crate::{
@@ -84,7 +84,7 @@ impl From<std::io::Error> for NotRun {
 
 impl Trial<'_> {
     /// Everything up to the point where the agent can be started.
-    pub(super) async fn prepare(&mut self) -> Result<Ready, NotRun> {
+    pub(super) async fn prepare(&mut self) -> Result<Prepared, NotRun> {
         self.phase(Phase::Preparing);
         let area = Arc::new(Area::create(&self.context.host.temp)?);
         self.area = Some(Arc::clone(&area));
@@ -93,9 +93,9 @@ impl Trial<'_> {
             fs::create_dir_all(model_access::sockets(&area.path))?;
         }
         self.image.clone_from(&image);
-        for who in 0..self.parts().len() {
-            self.tools.push(Tools::default());
-            self.install_for(who).await?;
+        for contestant in self.contestants() {
+            let tools = self.tools_of(contestant).await?;
+            self.tools.insert(contestant, tools);
         }
         let equipment = self.equip(&area, image.as_ref()).await?;
         let path = self.make_workspace(&area, image.as_ref()).await?;
@@ -139,9 +139,9 @@ impl Trial<'_> {
         area: &Area,
         equipment: Equipment,
         prompt: &str,
-    ) -> Result<Ready, NotRun> {
+    ) -> Result<Prepared, NotRun> {
         let Equipment { env, passed } = equipment;
-        let agent = self.contender().agent;
+        let agent = self.current().agent;
         let workspace = self.workspace.as_ref().expect("agents start in one");
         let path = workspace.path().to_owned();
         let reference = self.reference(area).await?;
@@ -164,7 +164,7 @@ impl Trial<'_> {
                 home: &self.room.inside(&area.home),
                 scratch: &self.room.inside(&area.scratch),
                 prompt,
-                cli: self.tools[self.who].cli.as_ref(),
+                cli: self.current_cli(),
                 env: &env,
                 is_root: self.is_root(),
                 socket: socket.as_ref().map(|socket| socket.address),
@@ -182,7 +182,7 @@ impl Trial<'_> {
         launch.env.extend(passed);
         let launch = launch.written_for(&self.room.roots());
         self.lay_out_files(&launch, area, &path).await?;
-        Ok(Ready {
+        Ok(Prepared {
             launch,
             socket,
             workdir,
@@ -265,7 +265,7 @@ impl Trial<'_> {
         area: &Area,
         passed: &BTreeMap<String, String>,
     ) -> Result<(), NotRun> {
-        let agent = self.contender().agent;
+        let agent = self.current().agent;
         let (Some(models), Some(_)) = (self.context.models, agent.prompt()) else {
             return Ok(());
         };
@@ -316,11 +316,11 @@ impl Trial<'_> {
         }
     }
 
-    /// The CLI of one who takes part, or the outcome that says how to get it.
-    async fn install_for(&mut self, who: usize) -> Result<(), NotRun> {
-        let part = self.parts()[who];
-        let Some(cli) = part.adapter.cli() else {
-            return Ok(());
+    /// The CLI of a contestant, or the outcome that says how to get it.
+    async fn tools_of(&mut self, contestant: Contestant) -> Result<AgentTools, NotRun> {
+        let plan = self.plan_of(contestant);
+        let Some(cli) = plan.adapter.cli() else {
+            return Ok(AgentTools::default());
         };
         let not_installed = |message| NotRun::Infrastructure {
             outcome: Outcome::NotInstalled,
@@ -328,34 +328,38 @@ impl Trial<'_> {
             message,
         };
         let host = self.context.host;
-        if let Some(package) = part.package {
-            let python = self.python_for(package).await?;
+        let mut package = None;
+        if let Some(wanted) = plan.package {
+            let python = self.python_for(wanted).await?;
             let target = match self.image {
                 None => packages::Target::Here,
                 Some(_) => packages::Target::Containers,
             };
-            let installed = package.install(host, python, target).await;
-            let installed = installed.map_err(|error| not_installed(chain(&error)))?;
-            self.tools[who].package = Some(installed);
+            let installed = wanted.install(host, python, target).await;
+            package = Some(installed.map_err(|error| not_installed(chain(&error)))?);
         }
-        let image = self.image.clone();
-        let installed = match (&image, &self.tools[who].package) {
+        let installed = match (&self.image, &package) {
             (None, None) => availability::installed(cli, host).await?,
             (None, Some(own)) => {
                 availability::installed_at(cli, own.folder.join(&own.program), host).await?
             }
-            (Some(image), _) => self.installed_in(image, cli, who).await?,
+            (Some(image), _) => {
+                self.installed_in(image, cli, contestant, package.as_ref())
+                    .await?
+            }
         };
         let Some(installed) = installed else {
-            let message = where_it_is_not(cli, image.as_ref(), part.package);
+            let message = where_it_is_not(cli, self.image.as_ref(), plan.package);
             return Err(not_installed(message));
         };
-        if who == 0 {
+        if contestant == Contestant::Primary {
             self.record.agent.version.clone_from(&installed.version);
             self.record.agent.program = Some(installed.path.to_string());
         }
-        self.tools[who].cli = Some(installed);
-        Ok(())
+        Ok(AgentTools {
+            cli: Some(installed),
+            package,
+        })
     }
 
     /// The Python that a package will run with: the image's, or this machine's. It is none for those
@@ -377,7 +381,7 @@ impl Trial<'_> {
         image: Option<&Image>,
     ) -> Result<BTreeMap<String, String>, NotRun> {
         let host = self.context.host;
-        let Part { adapter, agent, .. } = self.contender();
+        let ContestantPlan { adapter, agent, .. } = self.current();
         if agent.inherits_user() && image.is_none() {
             let mut env = host.env.clone();
             env.extend(
@@ -449,8 +453,8 @@ impl Trial<'_> {
             self.record.agent.credentials = Some("gateway".to_owned());
             return Ok(());
         }
-        let Part { adapter, agent, .. } = self.contender();
-        let installed = self.tools[self.who].cli.as_ref();
+        let ContestantPlan { adapter, agent, .. } = self.current();
+        let installed = self.current_cli();
         let (Some(cli), Some(installed)) = (adapter.cli(), installed) else {
             return Ok(());
         };
@@ -524,7 +528,7 @@ impl Trial<'_> {
     /// Markdown definitions beside the test case and in the workspace; the former win.
     fn definitions(&self, workspace: &Utf8Path) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
-        let Some(folder) = self.contender().agent.definitions_folder() else {
+        let Some(folder) = self.current().agent.definitions_folder() else {
             return found;
         };
         for place in [workspace, self.plan.task.folder.as_path()] {

@@ -6,7 +6,7 @@ use std::{io, path::Path};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use super::Trial;
+use super::{Contestant, Trial};
 use crate::{
     area::Area,
     fs::dir,
@@ -34,17 +34,21 @@ enum Beside {
 
 impl Trial<'_> {
     /// The folder with the copy of a contestant's script, as its container sees it.
-    pub(super) fn script_view(&self, area: &Area, who: usize) -> io::Result<Option<View>> {
-        if self.parts()[who].agent.script().is_none() {
+    pub(super) fn script_view(
+        &self,
+        area: &Area,
+        contestant: Contestant,
+    ) -> io::Result<Option<View>> {
+        if self.plan_of(contestant).agent.script().is_none() {
             return Ok(None);
         }
-        let host = copies(area, who);
+        let host = copies(area, contestant);
         fs::create_dir_all(&host)?;
         Ok(Some(View {
             host,
-            inside: match who {
-                0 => INSIDE.into(),
-                other => format!("{INSIDE}-{other}").into(),
+            inside: match contestant {
+                Contestant::Primary => INSIDE.into(),
+                Contestant::Fallback => format!("{INSIDE}-1").into(),
             },
             access: Access::Read,
         }))
@@ -57,14 +61,14 @@ impl Trial<'_> {
         secrets: &Secrets,
         key: &str,
     ) -> io::Result<Option<Utf8PathBuf>> {
-        let Some(script) = self.contender().agent.script() else {
+        let Some(script) = self.current().agent.script() else {
             return Ok(None);
         };
         if matches!(self.room, Room::Local) {
             return Ok(Some(script.to_owned()));
         }
         let folder = script.parent().unwrap_or(Utf8Path::new("."));
-        let to = copies(area, self.who);
+        let to = copies(area, self.contestant);
         empty(&to)?;
         let name = script.file_name().unwrap_or_default();
         let mut files = vec![Utf8PathBuf::from(name)];
@@ -100,8 +104,8 @@ impl Trial<'_> {
 }
 
 /// The folder of the copies of one contestant.
-fn copies(area: &Area, who: usize) -> Utf8PathBuf {
-    area.path.join(format!("agent-{who}"))
+fn copies(area: &Area, contestant: Contestant) -> Utf8PathBuf {
+    area.path.join(format!("agent-{}", contestant.index()))
 }
 
 /// The files that go with a script.

@@ -15,7 +15,7 @@ pub(super) const KEPT: &str = "thunderdome-metrics.json";
 impl Trial<'_> {
     /// Take lines that an agent's tools add to `.gitignore` out of it.
     pub(super) async fn remove_ignore_lines(&mut self) {
-        let lines = self.contender().agent.ignore_lines();
+        let lines = self.current().agent.ignore_lines();
         let Some(workspace) = self.workspace.as_ref().filter(|_| !lines.is_empty()) else {
             return;
         };
@@ -29,7 +29,7 @@ impl Trial<'_> {
 
     /// Add the figures to what the session concluded. A file that cannot be used is a warning.
     pub(super) fn read_sidecar(&mut self, conclusion: &mut Conclusion) {
-        let (Some(name), Some(workspace)) = (self.contender().agent.sidecar(), &self.workspace)
+        let (Some(name), Some(workspace)) = (self.current().agent.sidecar(), &self.workspace)
         else {
             return;
         };

@@ -140,12 +140,8 @@ impl Trial<'_> {
     async fn fill(&self, base: Arc<Base>, path: &Utf8Path) -> Result<Workspace, NotRun> {
         let made = Workspace::create(&base, self.context.host, path, &self.private).await;
         let made = made.map_err(|error| workspace_failed(&error))?;
-        let parts = self.parts();
-        let litter: Vec<&str> = parts
-            .iter()
-            .flat_map(|it| it.agent.litter())
-            .copied()
-            .collect();
+        let plans = self.contestants().map(|it| self.plan_of(it));
+        let litter: Vec<&str> = plans.flat_map(|it| it.agent.litter()).copied().collect();
         made.leave_out(&litter)?;
         Ok(made)
     }

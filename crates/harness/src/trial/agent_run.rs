@@ -7,7 +7,7 @@ use proctor_process::{Capture, CaptureLimits, CapturePaths, Limits, Report};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Ran, Ready, Trial, chain,
+    AgentRun, Prepared, Trial, chain,
     evidence::{self, Cancelled, Evidence, GatewayEvidence, ResourceEvidence, TimeEvidence},
     logs_folder, millis,
 };
@@ -47,7 +47,7 @@ fn killed_since(before: u64, ending: &Ending) -> Option<Facts> {
 
 impl Trial<'_> {
     /// Run the agent to its end.
-    pub(super) async fn drive(&mut self, ready: Ready) -> Ran {
+    pub(super) async fn drive(&mut self, ready: Prepared) -> AgentRun {
         self.phase(Phase::Running);
         let limits = &self.plan.task.limits;
         let wall = self.iterations.left(limits.timeout);
@@ -70,7 +70,7 @@ impl Trial<'_> {
             paths: CapturePaths {
                 stdout: self.artifacts.join("raw/stdout").into(),
                 stderr: self.artifacts.join("raw/stderr").into(),
-                transcript: logs_folder(&self.artifacts, self.contender().adapter)
+                transcript: logs_folder(&self.artifacts, self.current().adapter)
                     .join(format!("terminal-output-{stamp}.log"))
                     .into(),
             },
@@ -101,7 +101,7 @@ impl Trial<'_> {
     }
 
     /// Collect all evidence about the agent's end, decide the outcome, and record both.
-    async fn ran(&mut self, driven: Driven, argv: Vec<String>) -> Ran {
+    async fn ran(&mut self, driven: Driven, argv: Vec<String>) -> AgentRun {
         let Driven {
             mut conclusion,
             ending,
@@ -136,7 +136,7 @@ impl Trial<'_> {
         conclusion.errors.extend(self.truncations(&capture));
         self.note_ending(conclusion.outcome, &ending, &report);
         self.record.process = Some(record::ProcessRecord::of(&report, argv, &ending, &capture));
-        Ran {
+        AgentRun {
             conclusion,
             ending,
             completed_at: Timestamp::now(),
@@ -304,14 +304,14 @@ impl Trial<'_> {
     }
 
     fn code(&self, of: impl Fn(&'static Cli) -> &'static str, other: &'static str) -> &'static str {
-        self.contender().adapter.cli().map_or(other, of)
+        self.current().adapter.cli().map_or(other, of)
     }
 
     /// The result of a trial whose agent was not started.
-    pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> Ran {
+    pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> AgentRun {
         let evidence = Evidence::of(outcome, self.context.cancelled());
         let decision = evidence::outcome(&evidence, vec![LogError::new(code, message)]);
-        Ran {
+        AgentRun {
             conclusion: Conclusion::of(decision.outcome, decision.errors),
             ending: Ending::default(),
             completed_at: Timestamp::now(),

@@ -1,0 +1,73 @@
+//! The contestants of a trial: its agent, and the fallback that takes over from it.
+
+use super::Trial;
+use crate::{
+    agent::{Adapter, Agent},
+    packages::{InstalledPackage, Package},
+    record::cli::Installed,
+};
+
+/// The agent of a trial, or the one that takes over from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Contestant {
+    Primary,
+    Fallback,
+}
+
+impl Contestant {
+    /// The number in the names of its folders.
+    pub(super) fn index(self) -> usize {
+        match self {
+            Contestant::Primary => 0,
+            Contestant::Fallback => 1,
+        }
+    }
+}
+
+/// The CLI of a contestant, for those that have one.
+#[derive(Default)]
+pub(super) struct AgentTools {
+    pub(super) cli: Option<Installed>,
+    /// Where it is, when it was installed for this.
+    pub(super) package: Option<InstalledPackage>,
+}
+
+/// What the plan says about a contestant.
+#[derive(Clone, Copy)]
+pub(super) struct ContestantPlan<'a> {
+    pub(super) adapter: &'static dyn Adapter,
+    pub(super) agent: &'a dyn Agent,
+    pub(super) package: Option<&'a Package>,
+}
+
+impl<'a> Trial<'a> {
+    /// The plan of the contestant at work.
+    pub(super) fn current(&self) -> ContestantPlan<'a> {
+        self.plan_of(self.contestant)
+    }
+
+    /// The CLI of the contestant at work.
+    pub(super) fn current_cli(&self) -> Option<&Installed> {
+        self.tools.get(&self.contestant)?.cli.as_ref()
+    }
+
+    pub(super) fn contestants(&self) -> impl Iterator<Item = Contestant> + use<> {
+        let fallback = self.plan.policy.fallback().map(|_| Contestant::Fallback);
+        std::iter::once(Contestant::Primary).chain(fallback)
+    }
+
+    pub(super) fn plan_of(&self, contestant: Contestant) -> ContestantPlan<'a> {
+        match (contestant, self.plan.policy.fallback()) {
+            (Contestant::Fallback, Some(fallback)) => ContestantPlan {
+                adapter: fallback.adapter,
+                agent: fallback.agent.as_ref(),
+                package: fallback.package.as_ref(),
+            },
+            _ => ContestantPlan {
+                adapter: self.plan.adapter,
+                agent: self.plan.agent.as_ref(),
+                package: self.plan.package.as_ref(),
+            },
+        }
+    }
+}

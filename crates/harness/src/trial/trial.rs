@@ -1,0 +1,376 @@
+//! A trial from top to bottom: prepare, run the agent, judge, record.
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use jiff::Timestamp;
+use proctor_gateway::Budget;
+use proctor_record::VERSION;
+use tempfile::NamedTempFile;
+
+use super::{
+    AgentTools, Cause, Contestant, Context, TrialError, chain,
+    evidence::{self, Evidence},
+    first_record,
+    iterate::Iterations,
+    prepare::NotRun,
+    status,
+};
+use crate::{
+    agent::{Adapter, Launch},
+    area::Area,
+    fs::dir,
+    model_access::TrialModels,
+    outcome::{Ending, Outcome},
+    plan::TrialPlan,
+    record::{
+        self, GatewayRecord, Record, Results, StoreError,
+        run_event::{Phase, RunEvent, TrialName},
+        score::Score,
+    },
+    sandbox::{Room, docker::Image},
+    session::{Conclusion, LogError},
+    task::Reference,
+    transcript::{Account, Contender, LogWriter, Times},
+    trial::socket::Socket,
+    usage::Usage,
+    workspace::{Change, Workspace},
+};
+
+/// What the names of folders begin with that are in a trial's folder only while it runs.
+pub(crate) const PRIVATE: &str = ".trial";
+
+/// Run one trial. Whatever happens to the agent, there is a record; only bad input is an error.
+pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, TrialError> {
+    let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
+    let prepared = tokio::select! {
+        prepared = trial.prepare() => prepared,
+        () = context.cancel.cancelled() => Err(cut_off(context.cause)),
+    };
+    let ran = match prepared {
+        Ok(ready) => trial.iterate(ready).await,
+        Err(NotRun::Usage(error)) => return Err(error),
+        Err(NotRun::Infrastructure {
+            outcome,
+            code,
+            message,
+        }) => trial.not_run(outcome, code, message),
+    };
+    // From here on files are written by their paths, which are another's if the trial is.
+    if context.cause.is_lost() {
+        trial.leave().await;
+        return Err(TrialError::Lost);
+    }
+    trial.conclude(&ran);
+    let judged = trial.judge(&ran).await;
+    trial.leave().await;
+    if context.cause.is_lost() {
+        return Err(TrialError::Lost);
+    }
+    trial.end(&ran, &judged).await
+}
+
+/// A trial that is cancelled before its agent has started: whatever the reason, it says nothing of the agent.
+fn cut_off(cause: &Cause<'_>) -> NotRun {
+    let (outcome, code, message) = if cause.is_final() {
+        let message = "the time of its job was over before the agent started";
+        (Outcome::Sandbox, "SANDBOX_FAILED", message)
+    } else {
+        let message = "the run was interrupted before the agent started";
+        (Outcome::Interrupted, "INTERRUPTED", message)
+    };
+    NotRun::Infrastructure {
+        outcome,
+        code,
+        message: message.to_owned(),
+    }
+}
+
+/// A trial under way.
+pub(super) struct Trial<'a> {
+    pub(super) plan: &'a TrialPlan,
+    pub(super) context: &'a Context<'a>,
+    pub(super) clock: Instant,
+    pub(super) record: Record,
+    pub(super) artifacts: Utf8PathBuf,
+    /// The artifacts folder itself, wherever it is moved: records go there and nowhere else.
+    pub(super) place: record::Place,
+    pub(super) private: Utf8PathBuf,
+    /// Written as the session goes; `None` once it is finished.
+    pub(super) log: Option<LogWriter<NamedTempFile>>,
+    pub(super) area: Option<Arc<Area>>,
+    /// Where its commands run.
+    pub(super) room: Room,
+    /// The image that it runs in, with containers.
+    pub(super) image: Option<Image>,
+    /// The contestant at work.
+    pub(super) contestant: Contestant,
+    /// The CLIs of the contestants.
+    pub(super) tools: BTreeMap<Contestant, AgentTools>,
+    /// What is asked.
+    pub(super) asked: String,
+    /// When the agent's time will be over, as it is told.
+    pub(super) deadline: Option<String>,
+    /// How far it has come.
+    pub(super) iterations: Iterations,
+    /// What its iterations may spend together; made when there are several.
+    pub(super) budget: Option<Arc<Budget>>,
+    /// Its way to the models.
+    pub(super) models: Option<TrialModels>,
+    pub(super) workspace: Option<Workspace>,
+}
+
+/// An agent that is ready to start.
+pub(super) struct Prepared {
+    pub(super) launch: Launch,
+    pub(super) socket: Option<Socket>,
+    /// Where it works, as it sees it.
+    pub(super) workdir: Utf8PathBuf,
+}
+
+/// The result of an agent's run.
+pub(super) struct AgentRun {
+    pub(super) conclusion: Conclusion,
+    pub(super) ending: Ending,
+    pub(super) completed_at: Timestamp,
+    pub(super) duration_ms: u64,
+}
+
+/// The result of judging, besides the verdicts in the record.
+pub(super) struct Judged {
+    /// The agent's change; `None` when it could not be determined.
+    pub(super) change: Option<Change>,
+}
+
+impl<'a> Trial<'a> {
+    /// Make the trial's folders and its first record: should Proctor be killed, that one stays.
+    fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
+        (context.listener)(&RunEvent::TrialStarted(TrialName {
+            agent: &plan.name,
+            task: &plan.task.name,
+            trial: plan.number,
+        }));
+        let artifacts = context.folder.join("artifacts");
+        // Under a name that nobody else's has: it is removed by its path, at the end.
+        let private = context
+            .folder
+            .join(format!("{PRIVATE}-{}", uuid::Uuid::now_v7().simple()));
+        for folder in [&private, &artifacts] {
+            fs::create_dir_all(folder).map_err(|source| StoreError {
+                path: folder.clone(),
+                source,
+            })?;
+        }
+        let log = NamedTempFile::new_in(&private).map_err(|source| StoreError {
+            path: private.clone(),
+            source,
+        })?;
+        let trial = Trial {
+            plan,
+            context,
+            clock: Instant::now(),
+            record: first_record(plan, context.run_id),
+            place: record::Place::open(&artifacts)?,
+            artifacts,
+            private,
+            log: Some(LogWriter::new(log)),
+            area: None,
+            room: Room::Local,
+            image: None,
+            contestant: Contestant::Primary,
+            tools: BTreeMap::new(),
+            asked: String::new(),
+            deadline: None,
+            iterations: Iterations::default(),
+            budget: None,
+            models: None,
+            workspace: None,
+        };
+        trial.make_folders()?;
+        trial.write_record()?;
+        Ok(trial)
+    }
+
+    /// The folders that the agent's output goes to.
+    pub(super) fn make_folders(&self) -> Result<(), StoreError> {
+        let logs = logs_folder(&self.artifacts, self.current().adapter);
+        for folder in [self.artifacts.join("raw"), logs] {
+            fs::create_dir_all(&folder).map_err(|source| StoreError {
+                path: folder,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn phase(&self, phase: Phase) {
+        (self.context.listener)(&RunEvent::Phase(phase));
+    }
+
+    /// Take over what the session came to and finish its log: evaluators may read it.
+    fn conclude(&mut self, ran: &AgentRun) {
+        self.take_over_identity(ran);
+        let record = &mut self.record;
+        (record.usage, record.agent_usage) = settled(&ran.conclusion, record.gateway.as_ref());
+        record.session_id.clone_from(&ran.conclusion.session_id);
+        record.turns = ran.conclusion.turns;
+        record.counts = ran.conclusion.counts;
+        record.sum_iterations();
+        let account = self.account(ran);
+        self.record
+            .errors
+            .splice(0..0, account.errors.iter().cloned());
+        // What cannot be kept is an error in the record; only the record itself must be written.
+        let kept = self.write_log(&account);
+        self.note_lost(kept);
+    }
+
+    /// What the agent told of itself. A fallback is in its iteration: the contender is the agent.
+    pub(super) fn take_over_identity(&mut self, ran: &AgentRun) {
+        if self.contestant == Contestant::Fallback {
+            return;
+        }
+        let agent = &mut self.record.agent;
+        // Some CLIs, and plain text, do not name the model that they were told to use.
+        let answered = ran.conclusion.model.as_ref();
+        agent.model = answered.or(agent.model_requested.as_ref()).cloned();
+        if ran.conclusion.version.is_some() {
+            agent.version.clone_from(&ran.conclusion.version);
+        }
+    }
+
+    /// Write everything down and clean up.
+    async fn end(mut self, ran: &AgentRun, judged: &Judged) -> Result<Record, TrialError> {
+        let outcome = match ran.conclusion.outcome {
+            Outcome::Completed => {
+                let evidence = Evidence {
+                    is_change_lost: judged.change.is_none(),
+                    ..Evidence::of(Outcome::Completed, self.context.cancelled())
+                };
+                evidence::outcome(&evidence, Vec::new()).outcome
+            }
+            other => other,
+        };
+        // What was done and only not judged in time is kept, and can be judged later.
+        let is_cancelled = self.context.cancel.is_cancelled() && !self.context.cause.is_final();
+        let record = &mut self.record;
+        record.outcome = outcome;
+        record.status = status(outcome, &record.verdicts, is_cancelled);
+        record.score = Score::of(outcome, record.status, &record.verdicts);
+        let exit_code = self.account(ran).execution.exit_code;
+        let form = self.form_to_keep(judged).await;
+        let kept = self.put_workspace(form);
+        self.note_lost(kept);
+        let record = &mut self.record;
+        record.completed_at = Some(Timestamp::now().to_string());
+        record.duration_ms = Some(millis(self.clock.elapsed()));
+        let results = self.write_results(exit_code);
+        self.post_evaluation(&results).await;
+        if !self.record.hooks.is_empty() {
+            self.write_results(exit_code);
+        }
+        let removed = self.remove_workspace(form);
+        self.note_lost(removed);
+        self.write_record()?;
+        (self.context.listener)(&RunEvent::TrialEnded(&self.record));
+        Ok(self.record)
+    }
+
+    fn write_results(&mut self, exit_code: Option<i32>) -> Results {
+        let test_case = test_case(self.plan, &self.record);
+        let results = Results::of(&self.record, test_case, exit_code);
+        let kept = record::write_part(&self.artifacts.join(record::RESULTS_FILE), &results);
+        self.note_lost(kept);
+        results
+    }
+
+    pub(super) fn note_lost(&mut self, kept: Result<(), StoreError>) {
+        if let Err(error) = kept {
+            let lost = LogError::new("NOT_KEPT", chain(&error));
+            self.record.errors.push(lost);
+        }
+    }
+
+    pub(super) fn account(&self, ran: &AgentRun) -> Account {
+        let environment = BTreeMap::from([
+            ("os".to_owned(), self.record.host.os.clone().into()),
+            ("arch".to_owned(), self.record.host.arch.clone().into()),
+            ("proctor_version".to_owned(), VERSION.into()),
+            (
+                "working_directory".to_owned(),
+                self.kept_path().into_string().into(),
+            ),
+        ]);
+        let plan = self.current();
+        let version = self.current_cli().and_then(|cli| cli.version.as_deref());
+        let contender = Contender {
+            name: plan.adapter.name(),
+            version: match self.contestant {
+                Contestant::Primary => self.record.agent.version.as_deref(),
+                Contestant::Fallback => version,
+            },
+            adapter_version: VERSION,
+            provider: plan.adapter.provider(),
+            model: plan.agent.model(),
+            parameters: plan.agent.parameters(),
+            environment,
+        };
+        let started = ran.completed_at
+            - jiff::SignedDuration::from_millis(i64::try_from(ran.duration_ms).unwrap_or(0));
+        let times = Times {
+            started_at: Some(started.to_string()),
+            completed_at: Some(ran.completed_at.to_string()),
+            duration_ms: Some(ran.duration_ms),
+        };
+        Account::new(ran.conclusion.clone(), contender, &ran.ending, times)
+    }
+
+    pub(super) fn write_log(&mut self, account: &Account) -> Result<(), StoreError> {
+        let path = self.artifacts.join(record::LOG_FILE);
+        let log = self.log.take().expect("the log is finished once");
+        let written = log
+            .finish(account)
+            .and_then(|file| dir::persist(file, path.as_std_path()));
+        written.map_err(|source| StoreError { path, source })
+    }
+
+    pub(super) fn write_record(&self) -> Result<(), StoreError> {
+        self.place.write_json(record::RECORD_FILE, &self.record)
+    }
+}
+
+/// The figures that count, and the agent's own where those are the gateway's.
+pub(super) fn settled(
+    conclusion: &Conclusion,
+    gateway: Option<&GatewayRecord>,
+) -> (Option<Usage>, Option<Usage>) {
+    let own = conclusion.usage.as_ref().filter(|usage| usage.is_own());
+    let counted = gateway.and_then(GatewayRecord::usage);
+    let agent_usage = own.filter(|_| counted.is_some()).cloned();
+    (Usage::settled(own, counted), agent_usage)
+}
+
+pub(super) fn logs_folder(artifacts: &Utf8Path, adapter: &dyn Adapter) -> Utf8PathBuf {
+    artifacts.join(format!("{}-logs", adapter.name()))
+}
+
+pub(super) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn test_case(plan: &TrialPlan, record: &Record) -> record::TestCaseResult {
+    record::TestCaseResult {
+        name: record.task.name.clone(),
+        description: plan.task.description.clone(),
+        config_file: record.task.config_file.clone(),
+        config_hash: record.task.config_hash.clone(),
+        repo: record.task.repo.clone(),
+        branch: record.task.branch.clone(),
+        commit: record.task.commit.clone(),
+        expected_branch: match &plan.task.reference {
+            Some(Reference::Branch(branch)) => Some(branch.clone()),
+            _ => None,
+        },
+    }
+}
