@@ -2,7 +2,7 @@
 //! for people: what was expected, what was found, which name was probably meant.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     fmt::{self, Display},
 };
 
@@ -80,6 +80,40 @@ impl Visitor<'_> for NodeVisitor {
         PASSED
             .take()
             .ok_or_else(|| E::invalid_type(Unexpected::Unit, &self))
+    }
+}
+
+/// The keys of the struct `T`.
+pub fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    let keys = Cell::new(&[] as &[&str]);
+    let read = T::deserialize(Keys(&keys));
+    debug_assert!(read.is_err(), "a struct asks for its fields");
+    keys.get()
+}
+
+/// Takes the names of the fields that a struct asks for, and gives no value.
+struct Keys<'k>(&'k Cell<&'static [&'static str]>);
+
+impl<'de> Deserializer<'de> for Keys<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::new("not a struct".to_owned()))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.0.set(fields);
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }
 
@@ -467,6 +501,12 @@ mod tests {
         let rest: Vec<String> = sections.rest.unwrap().iter().map(shown).collect();
         assert_eq!(rest, ["x", "[y]"]);
         assert!(serde_json::from_str::<Node>("1").is_err());
+    }
+
+    #[test]
+    fn the_keys_of_a_struct_come_from_its_type() {
+        let keys = ["count", "ratio", "on", "mode", "names", "any"];
+        assert_eq!(keys_of::<Sample>(), keys);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod suggest;
 mod toml;
 mod yaml;
 
+pub use de::keys_of;
 pub use error::{ConfigError, Fault, FaultKind};
 pub use format::{Format, parse_yaml};
 pub use node::{Node, Span, Value};

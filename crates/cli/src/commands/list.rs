@@ -6,9 +6,10 @@ use camino::Utf8Path;
 use proctor_document::Node;
 use proctor_harness::{
     agents::ADAPTERS,
-    config::{AgentType, ResolvedSuite, SuiteAgent, load_suite},
+    config::{AgentType, SuiteAgent},
     evaluate::EVALUATORS,
     host::Host,
+    plan::{ResolvedSuite, load_suite},
     record::list::{self, RunListing},
     task::Task,
 };

@@ -32,10 +32,10 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{ResolvedSuite, Settings, results_dir_of},
+    config::{Settings, results_dir_of},
     foreign,
     host::Host,
-    plan::{CaseOptions, TrialPlan},
+    plan::{CaseOptions, ResolvedSuite, TrialPlan},
     record,
     task::{Task, find, harbor},
 };

@@ -1,15 +1,15 @@
 //! Plans a run from the paths and options of `proctor run`. Test cases, suites and task directories
 //! take the same options.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use proctor_harness::{
     agents::ADAPTERS,
-    config::{
-        Execution, Executor, GatewaySettings, KeepWorkspace, ResolvedSuite, Settings, load_suite,
+    config::{Execution, Executor, GatewaySettings, KeepWorkspace, Settings, SuiteFile},
+    host::Host,
+    plan::{
+        CaseOptions, Filter, Input, NoMatch, ResolvedSuite, RunPlan, TrialPlan, resolve_suite,
         suite_of_folders,
     },
-    host::Host,
-    plan::{CaseOptions, Filter, Input, NoMatch, RunPlan, TrialPlan},
     sandbox::SandboxKind,
 };
 
@@ -59,12 +59,12 @@ impl PlannedRun {
 
 /// Plan a suite.
 pub fn suite(
-    path: &Utf8Path,
+    file: SuiteFile,
     args: &RunArgs,
     host: &Host,
     settings: &Settings,
 ) -> Result<PlannedRun, CliError> {
-    let suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+    let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
     plan_suite(suite, &args.options.agent, args, (host, settings))
 }
 

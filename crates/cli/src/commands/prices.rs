@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use proctor_gateway::{Price, Prices};
 use proctor_harness::{
-    config::{self, Settings, is_suite, load_suite, read_prices},
+    config::{self, Settings, SuiteFile, read_prices},
     host::Host,
+    plan::resolve_suite,
 };
 use serde::Serialize;
 
@@ -81,8 +82,8 @@ fn layers(args: &PricesArgs, host: &Host, settings: &Settings) -> Result<Vec<Lay
     };
     add(".youbencharc".to_owned(), settings.prices.clone());
     if let Some(file) = &args.config {
-        let gateway = if is_suite(&host.cwd.join(file)) {
-            let suite = load_suite(file, &host.env, settings).map_err(CliError::Config)?;
+        let gateway = if let Some(suite) = SuiteFile::open(file) {
+            let suite = resolve_suite(suite, &host.env, settings).map_err(CliError::Config)?;
             suite.execution.gateway
         } else {
             let case = config::load(file, &host.env, settings);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     cluster,
-    config::{Executor, is_suite},
+    config::{Executor, SuiteFile},
     host::Host,
     plan::RunPlan,
     record::run_event::RunEvent,
@@ -38,11 +38,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
             "note: --cleanup-aggressive has no effect: containers and networks are removed after each trial, and images are kept",
         );
     }
-    let suite = paths.iter().find(|path| is_suite(&host.cwd.join(path)));
+    let suite = paths
+        .iter()
+        .find_map(|path| Some((path, SuiteFile::open(path)?)));
     let is_dataset = |path: &&Utf8PathBuf| find::is_dataset(&host.cwd.join(path));
     let planned = match suite {
-        Some(path) if paths.len() == 1 => planning::suite(path, args, &host, &settings)?,
-        Some(suite) => {
+        Some((_, file)) if paths.len() == 1 => planning::suite(file, args, &host, &settings)?,
+        Some((suite, _)) => {
             return Err(CliError::SuiteAmongOthers {
                 suite: suite.clone(),
             });

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{Settings, is_suite, load_suite},
+    config::{Settings, SuiteFile},
     host::Host,
+    plan::resolve_suite,
     record::TrialStatus,
     run::check::{TaskCheck, check as prove},
     task::{Task, case, find},
@@ -52,8 +53,8 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
 /// The tasks that a path names: of a suite, of task folders, or of test cases.
 fn tasks(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<Vec<Arc<Task>>, CliError> {
     let full = host.cwd.join(path);
-    if is_suite(&full) {
-        let suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+    if let Some(file) = SuiteFile::open(path) {
+        let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
         return Ok(suite.tasks);
     }
     if find::is_dataset(&full) {

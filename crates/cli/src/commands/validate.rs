@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     agent::PromptSource,
-    config::{GatewayOverrides, Settings, is_suite, load_suite},
+    config::{GatewayOverrides, Settings, SuiteFile},
     evaluate::Evaluator,
     foreign,
     host::Host,
-    plan::{CaseOptions, RunPlan, TrialPlan},
+    plan::{CaseOptions, RunPlan, TrialPlan, resolve_suite},
     record::{self, list},
     task::{Task, find},
 };
@@ -33,10 +33,12 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
             folder: folder.clone(),
         });
     }
-    let paths = paths.iter();
-    let (suites, cases): (Vec<_>, Vec<_>) = paths.partition(|path| is_suite(&host.cwd.join(path)));
-    for path in suites {
-        validate_suite(path, &host, &settings)?;
+    let mut cases = Vec::new();
+    for path in &paths {
+        match SuiteFile::open(path) {
+            Some(file) => validate_suite(path, file, &host, &settings)?,
+            None => cases.push(path),
+        }
     }
     let (folders, cases): (Vec<_>, Vec<_>) = cases
         .into_iter()
@@ -63,8 +65,13 @@ fn is_run(folder: &Utf8Path) -> bool {
 }
 
 /// Validates a suite. Unset variables are notes here; they are errors only when agents run.
-fn validate_suite(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<(), CliError> {
-    let mut suite = load_suite(path, &host.env, settings).map_err(CliError::Config)?;
+fn validate_suite(
+    path: &Utf8Path,
+    file: SuiteFile,
+    host: &Host,
+    settings: &Settings,
+) -> Result<(), CliError> {
+    let mut suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
     GatewayOverrides::default().apply(&mut suite.execution.gateway, settings);
     let unset = suite.take_unset();
     suite.notes.extend(unset);

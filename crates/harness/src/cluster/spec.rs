@@ -13,14 +13,11 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{
-        Execution, Executor, GatewayOverrides, KeepWorkspace, ResolvedSuite, Settings,
-        load_kept_suite, network_named,
-    },
+    config::{Execution, Executor, GatewayOverrides, KeepWorkspace, Settings, network_named},
     fs::hex,
     host::Host,
     model_access::{self, CoordinatorGateway, Models, Place, spent_usd_in},
-    plan::{Filter, NoMatch, RunPlan, TrialPlan},
+    plan::{Filter, NoMatch, ResolvedSuite, RunPlan, TrialPlan, load_kept_suite},
     record::{
         GatewayPlace,
         lease::{Holder, Leases},

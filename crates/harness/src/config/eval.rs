@@ -15,7 +15,11 @@ use super::{
     shared,
     source::Source,
 };
-use crate::{config::Hooks, fs::named, platform, task::Reference};
+use crate::{
+    config::{Hooks, Reference},
+    fs::named,
+    platform,
+};
 
 /// What `proctor eval -c` reads, as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

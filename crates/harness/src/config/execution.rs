@@ -15,21 +15,12 @@ use super::{
     keep_workspace::KeepWorkspace,
     litellm::{self, GatewayKind, LiteLlmSettings},
     recording::{self, MissAsWritten, Recordings},
+    suite::Suite,
 };
 use crate::{
     config::ProgressLimits,
     sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings},
 };
-
-/// The keys that this file reads.
-const KEYS: [&str; 6] = [
-    "executor",
-    "sandbox",
-    "limits",
-    "network",
-    "providers",
-    "gateway",
-];
 
 /// More tries hide for too long that a provider fails.
 const MOST_RETRIES: u32 = 10;
@@ -332,25 +323,32 @@ pub(super) struct ProviderAsWritten {
     parallel: usize,
 }
 
-/// Take the keys out of `root` and read them; what is wrong with them is collected.
-pub(super) fn take(root: &mut Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Execution {
+/// Read the sections of a suite that say where and how trials execute; their faults are collected.
+pub(super) fn read(suite: &Suite, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Execution {
     let mut execution = Execution::default();
-    for key in KEYS {
-        let Some((_, _, node)) = root.remove(key) else {
-            continue;
-        };
-        let read = match key {
-            "executor" => executor::read(&node).map(|read| execution.executor = read),
-            "sandbox" => sandbox(&node, &mut execution),
-            "limits" => limits(&node, &mut execution),
-            "network" => network(&node).map(|network| execution.network = Some(network)),
-            "providers" => providers(&node).map(|providers| execution.providers = providers),
-            _ => gateway_section(&node, folder).map(|gateway| execution.gateway = Some(gateway)),
-        };
-        if let Err(fault) = read {
+    let mut read = |section: &Option<Node>, read: &mut dyn FnMut(&Node) -> Result<(), Fault>| {
+        if let Some(Err(fault)) = section.as_ref().map(read) {
             faults.push(fault);
         }
-    }
+    };
+    read(&suite.executor, &mut |node| {
+        execution.executor = executor::read(node)?;
+        Ok(())
+    });
+    read(&suite.sandbox, &mut |node| sandbox(node, &mut execution));
+    read(&suite.limits, &mut |node| limits(node, &mut execution));
+    read(&suite.network, &mut |node| {
+        execution.network = Some(network(node)?);
+        Ok(())
+    });
+    read(&suite.providers, &mut |node| {
+        execution.providers = providers(node)?;
+        Ok(())
+    });
+    read(&suite.gateway, &mut |node| {
+        execution.gateway = Some(gateway_section(node, folder)?);
+        Ok(())
+    });
     execution
 }
 

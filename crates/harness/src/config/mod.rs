@@ -2,7 +2,6 @@
 //! that every complaint can point at the line.
 
 mod agent;
-mod entries;
 mod eval;
 mod evaluator;
 mod execution;
@@ -12,9 +11,11 @@ mod hooks;
 mod interpolate;
 mod keep_workspace;
 mod litellm;
+mod patterns;
 mod policy;
 mod progress;
 mod recording;
+mod reference;
 mod remarks;
 mod repo;
 mod schema;
@@ -22,6 +23,7 @@ mod settings;
 mod shared;
 mod source;
 mod suite;
+mod task_entry;
 mod testcase;
 #[cfg(test)]
 mod tests;
@@ -40,17 +42,19 @@ pub use interpolate::Unset;
 pub(crate) use interpolate::Variables;
 pub use keep_workspace::KeepWorkspace;
 pub use litellm::LiteLlmSettings;
+pub(crate) use patterns::{globs, solution_paths};
 pub use policy::{CheckLoop, PolicySpec, RetrySpec};
 pub use progress::ProgressLimits;
 pub use recording::{RecordingMode, Recordings};
+pub use reference::{Reference, Solution};
+pub(crate) use remarks::Remarks;
 pub(crate) use repo::revision_problem;
 pub use repo::{History, Repo};
 pub use schema::{schema_for_config, schema_for_eval};
 pub use settings::Settings;
 pub use source::Source;
-pub use suite::{
-    ResolvedSuite, SuiteAgent, is_suite, load_kept_suite, load_suite, results_dir_of,
-    suite_of_folders,
-};
+pub use suite::{SuiteAgent, SuiteConfig, SuiteFile, is_suite, results_dir_of};
+pub(crate) use suite::{check_unique, config_of_folders};
+pub(crate) use task_entry::{GreenWeights, RepoEntry, TaskEntry, Weights};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;

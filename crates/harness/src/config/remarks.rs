@@ -6,18 +6,18 @@ const MOST_NAMES: usize = 4;
 
 /// Remarks, in the order in which they came up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Remarks {
+pub(crate) struct Remarks {
     entries: Vec<(String, Vec<String>)>,
 }
 
 impl Remarks {
     /// Remark on the file as a whole.
-    pub(super) fn add(&mut self, text: impl Into<String>) {
+    pub(crate) fn add(&mut self, text: impl Into<String>) {
         self.entry(text.into());
     }
 
     /// Remark on one of its tasks or agents.
-    pub(super) fn add_about(&mut self, text: impl Into<String>, name: &str) {
+    pub(crate) fn add_about(&mut self, text: impl Into<String>, name: &str) {
         let names = self.entry(text.into());
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
@@ -34,7 +34,7 @@ impl Remarks {
     }
 
     /// One line for each.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(text, names): &(String, Vec<String>)| match names.as_slice() {
             [] => text.clone(),
             names => format!("{text} ({})", some(names)),

@@ -36,16 +36,7 @@ impl Source {
         path: &Utf8Path,
         variables: &Variables<'_>,
     ) -> Result<(Source, Node), ConfigError> {
-        Source::of_text(path, read_text(path)?, variables)
-    }
-
-    /// The same for a text that is not on disk.
-    pub(super) fn of_text(
-        path: &Utf8Path,
-        text: String,
-        variables: &Variables<'_>,
-    ) -> Result<(Source, Node), ConfigError> {
-        let (mut source, mut root) = Source::parse(path, text)?;
+        let (mut source, mut root) = Source::parse(path, read_text(path)?)?;
         let filled = match path.extension() {
             // Harbor's files have variables in tables of environment and nowhere else.
             Some("toml") => interpolate::fill_env(&mut root, &source.text, variables),
@@ -59,32 +50,23 @@ impl Source {
         }
     }
 
-    /// Read a suite and its tree, variables filled in. Those that only some agents need and that have
-    /// no value come apart: they are errors once such an agent runs.
-    pub(super) fn read_suite(
-        path: &Utf8Path,
+    /// Fill the variables of a suite in. Those that only some agents need and that have no value are returned: they
+    /// are errors once such an agent runs.
+    pub(super) fn fill_suite(
+        &mut self,
+        root: &mut Node,
         variables: &Variables<'_>,
-    ) -> Result<(Source, Node, UnsetByAgent), ConfigError> {
-        Source::of_suite_text(path, read_text(path)?, variables)
-    }
-
-    /// The same for a text that is not on disk.
-    pub(super) fn of_suite_text(
-        path: &Utf8Path,
-        text: String,
-        variables: &Variables<'_>,
-    ) -> Result<(Source, Node, UnsetByAgent), ConfigError> {
-        let (mut source, mut root) = Source::parse(path, text)?;
-        let (filled, unset) = interpolate::fill_suite(&mut root, &source.text, variables);
-        source.inserted = filled.inserted;
+    ) -> Result<UnsetByAgent, ConfigError> {
+        let (filled, unset) = interpolate::fill_suite(root, &self.text, variables);
+        self.inserted = filled.inserted;
         if filled.faults.is_empty() {
-            Ok((source, root, unset))
+            Ok(unset)
         } else {
-            Err(source.error(filled.faults))
+            Err(self.error(filled.faults))
         }
     }
 
-    fn parse(path: &Utf8Path, text: String) -> Result<(Source, Node), ConfigError> {
+    pub(super) fn parse(path: &Utf8Path, text: String) -> Result<(Source, Node), ConfigError> {
         let source = Source {
             path: path.to_owned(),
             text,
@@ -148,7 +130,7 @@ impl Source {
     }
 }
 
-fn read_text(path: &Utf8Path) -> Result<String, ConfigError> {
+pub(super) fn read_text(path: &Utf8Path) -> Result<String, ConfigError> {
     let unreadable = |error| ConfigError::unreadable(path, &error);
     let about = std::fs::metadata(path).map_err(unreadable)?;
     if about.is_dir() {

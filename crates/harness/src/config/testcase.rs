@@ -20,9 +20,8 @@ use super::{
     source::Source,
 };
 use crate::{
-    config::{History, Hooks, ProgressLimits},
+    config::{History, Hooks, ProgressLimits, Reference, solution_paths},
     fs::{is_safe_name, named},
-    task::{self, Reference},
 };
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
@@ -224,7 +223,7 @@ fn read_parts(root: &Node, context: &evaluator::Context<'_>) -> Result<Parts, Re
         Ok(written) => {
             let mut checks = Checks::run(&written, root, context.folder);
             faults.append(&mut checks.faults);
-            let solution = task::case::solution_paths(root, written.solution_paths.as_deref());
+            let solution = solution_paths(root, written.solution_paths.as_deref());
             let solution = solution.unwrap_or_else(|fault| {
                 faults.push(fault);
                 None

@@ -4,26 +4,22 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8Path;
-use proctor_document::{ConfigError, Fault, Format, Node, Span, Value, nearest, unknown_name};
+use proctor_document::{ConfigError, Fault, Node, Span, Value, keys_of, nearest, unknown_name};
 use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::{
     agent::{AgentSpec, AgentType},
-    execution::{Execution, GatewaySettings},
+    execution::{Execution, GatewaySettings, NetworkAsWritten},
     interpolate, litellm,
     policy::PolicySpec,
     remarks::Remarks,
     source::Source,
-    suite::{SuiteAgent, agent_name},
+    suite::{ResultsSection, Suite, SuiteAgent, agent_name},
+    task_entry::TaskEntry,
 };
-use crate::{fs::named, sandbox::Network, task::repo_task};
+use crate::{fs::named, sandbox::Network};
 
-/// Keys of an orchestrator.
-const KEYS: [&str; 4] = ["name", "adapter", "image", "env"];
-/// Keys of `proxy`.
-const PROXY_KEYS: [&str; 4] = ["gateway", "log_dir", "budget_per_trial_usd", "judge_model"];
-/// Keys of `secrets`.
-const SECRETS_KEYS: [&str; 2] = ["env_file", "unsafe_pass_through"];
 /// Keys that read as if they changed what agents do, when they run or how they are judged. A remark
 /// would be too little for them: with such a key the results would not be what the file says.
 const TELLING: [&str; 30] = [
@@ -61,9 +57,12 @@ const TELLING: [&str; 30] = [
 
 /// `proxy`, as Thunderdome writes it.
 // For the schema: reading it by hand gives better complaints.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "stands for its schema")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "its keys count; the values are read one by one for better faults"
+)]
 pub(super) struct ProxyAsWritten {
     /// Who stands between agents and providers; with `none` containers have an open network.
     gateway: Option<ProxyKind>,
@@ -77,9 +76,8 @@ pub(super) struct ProxyAsWritten {
 }
 
 /// Who stands between agents and providers.
-#[derive(JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "stands for its schema")]
 enum ProxyKind {
     None,
     Proctor,
@@ -88,9 +86,12 @@ enum ProxyKind {
 
 /// `secrets`.
 // For the schema: it is read before the rest, for the rest may need it.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "stands for its schema")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "its keys count; the values are read one by one for better faults"
+)]
 pub(super) struct SecretsAsWritten {
     /// A file with `NAME=value` on each line, relative to the suite; the environment itself wins.
     env_file: Option<String>,
@@ -98,13 +99,21 @@ pub(super) struct SecretsAsWritten {
     unsafe_pass_through: Option<Vec<String>>,
 }
 
-/// What a suite in Thunderdome's format says beyond where and how trials execute.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Thunderdome {
-    /// Whether the file is Thunderdome's: it has `orchestrators`.
-    pub(super) is_own_file: bool,
-    /// The model that judges by a `rubric` which names none itself.
-    pub(super) judge_model: Option<String>,
+/// An adapter script.
+#[derive(Deserialize, JsonSchema)]
+#[expect(
+    dead_code,
+    reason = "its keys count; the values are read one by one for better faults"
+)]
+pub(super) struct Orchestrator {
+    /// Its name, in results and filters.
+    name: String,
+    /// The script, relative to the suite.
+    adapter: String,
+    /// The image that it runs in.
+    image: Option<String>,
+    /// More environment.
+    env: Option<BTreeMap<String, String>>,
 }
 
 /// Whether a file is Thunderdome's.
@@ -116,17 +125,18 @@ pub(super) fn is_own_file(root: &Node) -> bool {
 /// or as if they changed results, stay for the reader to refuse.
 pub(super) fn tolerate(root: &mut Node, known: &[&str], remarks: &mut Remarks) {
     ignore_unknown(root, known, "", remarks);
+    let task_keys = TaskEntry::keys();
     let Value::Map(entries) = &mut root.value else {
         return;
     };
     for (_, section, node) in entries {
         let known: &[&str] = match section.as_str() {
-            "proxy" => &PROXY_KEYS,
-            "secrets" => &SECRETS_KEYS,
-            "results" => &["dir"],
-            "network" => &["allowlist"],
-            "orchestrators" => &KEYS,
-            "tasks" => repo_task::KEYS,
+            "proxy" => keys_of::<ProxyAsWritten>(),
+            "secrets" => keys_of::<SecretsAsWritten>(),
+            "results" => keys_of::<ResultsSection>(),
+            "network" => keys_of::<NetworkAsWritten>(),
+            "orchestrators" => keys_of::<Orchestrator>(),
+            "tasks" => &task_keys,
             _ => continue,
         };
         match &mut node.value {
@@ -172,20 +182,12 @@ fn ignore_unknown(node: &mut Node, known: &[&str], section: &str, remarks: &mut 
 
 /// The contenders under `orchestrators`: agents of the kind `adapter`.
 pub(super) fn orchestrators(
-    root: &Node,
+    items: Option<&[Node]>,
     source: &Source,
     faults: &mut Vec<Fault>,
 ) -> Vec<(usize, SuiteAgent)> {
-    let Some(node) = root.get("orchestrators") else {
-        return Vec::new();
-    };
-    let Value::List(items) = &node.value else {
-        let message = format!("expected a list, found {}", node.value);
-        faults.push(root.fault("orchestrators", message));
-        return Vec::new();
-    };
     let mut found = Vec::new();
-    for (number, item) in items.iter().enumerate() {
+    for (number, item) in items.unwrap_or_default().iter().enumerate() {
         match orchestrator(item, source) {
             Ok(agent) => found.push((number, agent)),
             Err(fault) => faults.push(fault),
@@ -203,9 +205,9 @@ fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
     };
     if let Some((span, key, _)) = entries
         .iter()
-        .find(|(_, key, _)| !KEYS.contains(&key.as_str()))
+        .find(|(_, key, _)| !keys_of::<Orchestrator>().contains(&key.as_str()))
     {
-        return Err(unknown_name(*span, "key", key, &KEYS));
+        return Err(unknown_name(*span, "key", key, keys_of::<Orchestrator>()));
     }
     let Some(written) = item.get("name") else {
         return Err(Fault::new(item.span, "missing key `name`"));
@@ -262,28 +264,25 @@ fn as_text(config: &mut Node, key: &str, source: &Source) {
     }
 }
 
-/// Take out `proxy` and `secrets`; what of them does not work is refused by name.
+/// Read `proxy` and `secrets`. Returns the model that judges by a `rubric` which names none itself.
 pub(super) fn settings(
-    root: &mut Node,
+    (root, suite): (&Node, &Suite),
     folder: &Utf8Path,
     execution: &mut Execution,
     (faults, remarks): (&mut Vec<Fault>, &mut Remarks),
-) -> Thunderdome {
-    let mut read = Thunderdome {
-        is_own_file: is_own_file(root),
-        judge_model: None,
-    };
-    if let Some((span, _, node)) = root.remove("proxy") {
-        read.judge_model = proxy(&node, folder, execution, (faults, remarks));
+) -> Option<String> {
+    let mut judge_model = None;
+    if let Some(node) = &suite.proxy {
+        judge_model = proxy(node, folder, execution, (faults, remarks));
         let gateway = execution.gateway.as_ref();
         if let Some(why) = gateway.and_then(GatewaySettings::conflict) {
-            faults.push(Fault::new(span, why).with_hint(litellm::HINT));
+            faults.push(Fault::new(root.key_span_of("proxy"), why).with_hint(litellm::HINT));
         }
     }
-    if let Some((_, _, node)) = root.remove("secrets") {
-        secrets(&node, execution, faults);
+    if let Some(node) = &suite.secrets {
+        secrets(node, execution, faults);
     }
-    read
+    judge_model
 }
 
 fn secrets(node: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
@@ -303,7 +302,12 @@ fn secrets(node: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
                 Ok(names) => execution.pass_through = names,
                 Err(fault) => faults.push(fault),
             },
-            other => faults.push(unknown_name(*span, "key", other, &SECRETS_KEYS)),
+            other => faults.push(unknown_name(
+                *span,
+                "key",
+                other,
+                keys_of::<SecretsAsWritten>(),
+            )),
         }
     }
 }
@@ -364,11 +368,11 @@ fn proxy(
             }
             // Left empty, or 0: as if it were left out.
             ("log_dir" | "judge_model", Some(_), _) | ("budget_per_trial_usd", _, Some(0.0)) => {}
-            (known, _, _) if PROXY_KEYS.contains(&known) => {
+            (known, _, _) if keys_of::<ProxyAsWritten>().contains(&known) => {
                 let message = format!("`{key}` cannot be {}", value.value);
                 faults.push(Fault::new(value.span, message));
             }
-            _ => faults.push(unknown_name(*span, "key", key, &PROXY_KEYS)),
+            _ => faults.push(unknown_name(*span, "key", key, keys_of::<ProxyAsWritten>())),
         }
     }
     judge_model
@@ -429,27 +433,21 @@ pub(super) struct SuiteEnv {
 /// The environment with the variables of `secrets.env_file`; the environment itself wins. Thunderdome's
 /// own files may name a file that is not there, which gives a remark.
 pub(super) fn with_secrets(
+    root: &Node,
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
 ) -> Result<SuiteEnv, ConfigError> {
-    // What cannot be read here is told when the suite itself is.
-    let root = std::fs::read_to_string(path)
-        .ok()
-        .and_then(|text| Format::of(path).parse(&text).ok());
     let mut all = SuiteEnv {
         env: env.clone(),
         secret_names: Vec::new(),
         remarks: Remarks::default(),
-    };
-    let Some(root) = root else {
-        return Ok(all);
     };
     let named = root.get("secrets").and_then(|it| it.get("env_file"));
     let Some(named) = named.and_then(Node::as_str) else {
         return Ok(all);
     };
     let file = path.parent().unwrap_or(Utf8Path::new("")).join(named);
-    if is_own_file(&root) && !file.exists() {
+    if is_own_file(root) && !file.exists() {
         all.remarks.add(format!(
             "`secrets.env_file` {named} does not exist: variables come from the environment alone"
         ));

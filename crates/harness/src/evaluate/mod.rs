@@ -26,7 +26,7 @@ mod verifier;
 
 pub(crate) use above::place;
 pub(crate) use git_diff::diff_record;
-pub(crate) use protect::{Protect, globs};
+pub(crate) use protect::Protect;
 pub(crate) use verifier::{copy_without_ignored, make_executable};
 
 use std::{

@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     area::Area,
-    config::{History, ResolvedSuite, load_suite},
+    config::History,
     foreign::{self, ForeignMeta, PATCH_FILE},
+    plan::{ResolvedSuite, load_suite},
     record::{self, META_FILE, StoreError, Verdict, meta_scores, score::Score},
     sandbox::{Room, RoomSpec, Sandbox},
     task::{Checkout, Files, Task},

@@ -18,10 +18,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Execution, Executor, Settings, load_kept_suite, load_suite as load_now},
+    config::{Execution, Executor, Settings},
     fs::LOCK_FILE,
     host::Host,
     model_access::Models,
+    plan::{load_kept_suite, load_suite as load_now},
     record::{
         self, PlanFile, Record, RecordState, RunDir, SUMMARY_FILE, SandboxRecord, StoreError,
         TaskKind, TrialStatus, follow::trial_folders,

@@ -3,13 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
-use globset::GlobSet;
-use proctor_document::{ConfigError, Fault, Node};
+use proctor_document::{ConfigError, Fault};
 
 use super::{Asks, Checkout, Files, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
     config::{self, EvaluatorSpec, ResolvedCase, Settings, Source},
-    evaluate::{self, Evaluator},
+    evaluate::Evaluator,
 };
 
 /// Read a test case and check all of it but its agent.
@@ -50,21 +49,6 @@ pub fn evaluators(
     let solution = case.solution_paths.as_ref();
     let confined = evaluators.iter().map(|it| it.clone().confined_to(solution));
     Ok(confined.collect())
-}
-
-/// The patterns of `solution_paths`.
-pub(crate) fn solution_paths(
-    node: &Node,
-    written: Option<&[String]>,
-) -> Result<Option<GlobSet>, Fault> {
-    match written {
-        None => Ok(None),
-        Some([]) => Err(node.fault(
-            "solution_paths",
-            "`solution_paths` is empty: name the files that the agent may change",
-        )),
-        Some(patterns) => evaluate::globs(node, "solution_paths", patterns).map(Some),
-    }
 }
 
 /// The evaluators of a file; faults that stand in it are collected.

@@ -21,6 +21,7 @@ use proctor_process::Readiness;
 use serde::{Deserialize, Serialize};
 
 pub use self::recipe::Recipe;
+pub use crate::config::{Reference, Solution};
 use crate::{
     agent::PromptSource,
     config::{AgentSpec, History, Hooks, OutputLimits, ProgressLimits, Repo, Source},
@@ -75,28 +76,6 @@ pub enum Asks {
     Prompt(PromptSource),
     /// What the agent section of a test case says. It is a fault only for agents that read it.
     Section(Box<AgentSpec>),
-}
-
-/// The reference solution of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reference {
-    /// A branch or tag of the repo.
-    Branch(String),
-    /// A patch file.
-    Patch(Utf8PathBuf),
-    /// A folder that holds all files as they should be.
-    Folder(Utf8PathBuf),
-    /// A script in a folder of its own.
-    Script(Solution),
-}
-
-/// A solution that is a script: `solve.sh` in a folder that the oracle alone gets to see.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Solution {
-    /// The folder.
-    pub folder: Utf8PathBuf,
-    /// More environment.
-    pub env: BTreeMap<String, String>,
 }
 
 /// Limits of the agent.

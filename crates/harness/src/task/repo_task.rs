@@ -5,15 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use camino::Utf8Path;
 use proctor_document::{Fault, Node, Value};
-use schemars::JsonSchema;
-use serde::{Deserialize, de::IgnoredAny};
 
-use super::{
-    Asks, Checkout, Files, History, Install, Reference, RunFolder, Task, TaskKind, TaskLimits,
-};
+use super::{Asks, Checkout, Files, Install, Reference, RunFolder, Task, TaskKind, TaskLimits};
 use crate::{
     agent::PromptSource,
-    config::{EvaluatorSpec, Hooks, OutputLimits, ProgressLimits, Repo, Source, revision_problem},
+    config::{
+        EvaluatorSpec, GreenWeights, Hooks, OutputLimits, ProgressLimits, Repo, RepoEntry, Source,
+        Weights, revision_problem, solution_paths,
+    },
     evaluate::{Evaluator, JudgesBy, Protect, RepoCommand},
 };
 
@@ -35,34 +34,6 @@ const TIME_LIMITS: [(&str, f64); 2] = [("marathon", 60.0), ("complex", 30.0)];
 /// The time limit of all other categories.
 const TIME_LIMIT: f64 = 10.0;
 
-/// The keys of an entry.
-pub(crate) const KEYS: &[&str] = &[
-    "id",
-    "name",
-    "repo",
-    "tag",
-    "reference_tag",
-    "validation_tag",
-    "category",
-    "greenfield",
-    "validation_image",
-    "install_cmd",
-    "test_cmd",
-    "protect",
-    "build_cmd",
-    "lint_cmd",
-    "weights",
-    "green_weights",
-    "rubric",
-    "time_limit_minutes",
-    "tell_deadline",
-    "history",
-    "solution_paths",
-    // Tasks that do not come from a repo.
-    "testcase",
-    "folder",
-];
-
 /// What a task takes from the suite that names it.
 pub(crate) struct Surroundings<'a> {
     /// The suite's file.
@@ -74,88 +45,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) is_thunderdome: bool,
     /// The model that judges by a `rubric` which names none itself.
     pub(crate) judge_model: Option<&'a str>,
-}
-
-/// A task of a repo, as written in a suite.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RepoEntry {
-    /// Its name, in results and filters.
-    id: Option<String>,
-    /// The same as `id`; the last part of the repo when both are left out.
-    name: Option<String>,
-    /// The code: a URL, or a folder relative to the suite.
-    repo: String,
-    /// The tag, branch or commit that agents start from.
-    tag: String,
-    /// The one that holds the reference solution.
-    reference_tag: Option<String>,
-    /// The one that holds the hidden tests: what it has beyond `tag` is laid over the work
-    /// before it is judged.
-    validation_tag: Option<String>,
-    /// What it belongs to, such as `greenfield/small`.
-    category: Option<String>,
-    /// Whether it is a new project: the agent's own tests count besides the hidden ones.
-    greenfield: Option<bool>,
-    /// The image that judges; needs containers.
-    validation_image: Option<String>,
-    /// Makes a workspace ready, before the agent and before the tests.
-    install_cmd: Option<String>,
-    /// Judges the work: the results of a known runner, test by test, else the exit code, of which 0 is passed.
-    test_cmd: String,
-    /// Files that are the task's when commands judge, besides tests and the settings of runners: patterns. One that
-    /// begins with `!` names files that are the agent's; an empty list leaves everything to the agent.
-    protect: Option<Vec<String>>,
-    /// All source files that are not tests: patterns. Nothing else comes from the agent.
-    solution_paths: Option<Vec<String>>,
-    /// Builds the work; run before the tests.
-    build_cmd: Option<String>,
-    /// Finds fault with the code; only what it does not find before the work counts.
-    lint_cmd: Option<String>,
-    /// What counts how much in the score.
-    weights: Option<Weights>,
-    /// What counts how much in the score of a new project.
-    green_weights: Option<GreenWeights>,
-    /// Criteria that an agent or a model judges by: `config` of the evaluator `rubric`.
-    /// In Thunderdome's spelling a list of `{criterion, weight}`.
-    #[schemars(with = "Option<serde_json::Value>")]
-    #[expect(dead_code, reason = "read from the tree, with its places")]
-    rubric: Option<IgnoredAny>,
-    /// Time limit of the agent in minutes. Only a file of Thunderdome's may leave it out; the category
-    /// decides then.
-    time_limit_minutes: Option<f64>,
-    /// Whether the prompt says when the time is over.
-    tell_deadline: Option<bool>,
-    /// The commits before `tag` that agents see. Default: none.
-    history: Option<History>,
-}
-
-/// What counts how much.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Weights {
-    /// `test_cmd`.
-    tests: Option<f64>,
-    /// `lint_cmd` and `build_cmd` together.
-    static_analysis: Option<f64>,
-    /// `rubric`; it is no part of the score when this is left out.
-    rubric: Option<f64>,
-}
-
-/// What counts how much of a new project.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GreenWeights {
-    /// The tests of `validation_tag`.
-    hidden_tests: Option<f64>,
-    /// The agent's own.
-    agent_tests: Option<f64>,
-    /// `lint_cmd` and `build_cmd` together.
-    build_lint: Option<f64>,
-    /// Not measured: the other parts share its weight.
-    code_metrics: Option<f64>,
-    /// `rubric`; it is no part of the score when this is left out.
-    rubric: Option<f64>,
 }
 
 impl RepoEntry {
@@ -185,9 +74,12 @@ impl RepoEntry {
 }
 
 /// Read one entry of `tasks`.
-pub(crate) fn read(entry: &Node, suite: &Surroundings<'_>) -> Result<Task, Vec<Fault>> {
+pub(crate) fn read(
+    entry: &Node,
+    mut written: RepoEntry,
+    suite: &Surroundings<'_>,
+) -> Result<Task, Vec<Fault>> {
     let mut faults = Vec::new();
-    let mut written = entry.read::<RepoEntry>().map_err(|fault| vec![fault])?;
     if suite.is_thunderdome && written.is_green() {
         let tag = written.validation_tag.get_or_insert_default();
         if tag.is_empty() {
@@ -208,7 +100,7 @@ pub(crate) fn read(entry: &Node, suite: &Surroundings<'_>) -> Result<Task, Vec<F
     };
     let protect = Protect::read(entry, written.protect.as_deref(), usual);
     let protect = protect.map_err(|fault| faults.push(fault));
-    let solution = super::case::solution_paths(entry, written.solution_paths.as_deref());
+    let solution = solution_paths(entry, written.solution_paths.as_deref());
     let solution = solution.map_err(|fault| faults.push(fault));
     let limit = limit(&written, entry, suite).map_err(|fault| faults.push(fault));
     match (repo, rubric, protect, solution, limit) {
@@ -259,7 +151,7 @@ fn rubric(
     };
     let is_counted = weight.is_some_and(|weight| weight != 0.0);
     let is_empty = |node: &Node| node.value == Value::List(Vec::new());
-    let Some(node) = entry.get("rubric").filter(|node| !is_empty(node)) else {
+    let Some(node) = written.rubric.as_ref().filter(|node| !is_empty(node)) else {
         let message = format!("`rubric` of `{key}` has no effect without a `rubric`");
         return match (is_counted, suite.is_thunderdome) {
             (false, _) => Ok(None),
@@ -548,21 +440,5 @@ impl Worth {
             own_tests: 0.0,
             analysis: given(|it| it.static_analysis).unwrap_or(analysis) / shares,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_keys_of_an_entry_are_listed() {
-        let schema = schemars::schema_for!(RepoEntry);
-        let known = schema.as_value()["properties"].as_object().unwrap();
-        let missing: Vec<&String> = known
-            .keys()
-            .filter(|key| !KEYS.contains(&key.as_str()))
-            .collect();
-        assert_eq!(missing, Vec::<&String>::new());
     }
 }

@@ -146,9 +146,7 @@ output: {transcript_bytes: 100, raw_bytes: 200}
     );
     let case = folder.load("testcase.yaml").unwrap();
     assert_eq!(case.repo, Repo::Path(folder.path().join("code")));
-    assert!(
-        matches!(case.reference, Some(crate::task::Reference::Patch(path)) if path.ends_with("fix.patch"))
-    );
+    assert!(matches!(case.reference, Some(Reference::Patch(path)) if path.ends_with("fix.patch")));
     assert_eq!(case.agent.kind, AgentType::Named("claude-code".to_owned()));
     assert_eq!(case.agent.agent_name.as_deref(), Some("reviewer"));
     assert_eq!(case.evaluators[1].name, "git-diff");

@@ -17,7 +17,10 @@ pub(super) use self::{
     manifest::{Merged, is_manifest},
     question::{named_files, scripts},
 };
-use crate::workspace::{ChangedFile, Origin};
+use crate::{
+    config::globs,
+    workspace::{ChangedFile, Origin},
+};
 use proctor_document::{Fault, Node};
 
 /// The rules of one evaluator.
@@ -383,20 +386,6 @@ pub(super) fn join(folder: &str, name: &str) -> String {
         "" => name.to_owned(),
         folder => format!("{folder}/{name}"),
     }
-}
-
-/// Patterns of a setting.
-pub(crate) fn globs(config: &Node, key: &str, patterns: &[String]) -> Result<GlobSet, Fault> {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        let glob = Glob::new(pattern).map_err(|error| {
-            let message = format!("`{pattern}` is not a pattern: {}", error.kind());
-            config.fault(key, message)
-        })?;
-        set.add(glob);
-    }
-    set.build()
-        .map_err(|error| config.fault(key, error.to_string()))
 }
 
 fn known(lists: &[&[&str]]) -> GlobSet {

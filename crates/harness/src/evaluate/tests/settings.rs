@@ -10,12 +10,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
-    config::EvaluatorSpec,
+    config::{EvaluatorSpec, globs},
     evaluate::{
         clean_copy::{CleanCopy, Hidden, ReportFile, Setup},
         command,
         command_line::CommandLine,
-        protect::{self, Protect},
+        protect::Protect,
     },
     sandbox::{docker::Network, shell},
 };
@@ -249,7 +249,7 @@ impl Settings {
             origin,
             wanted,
             weights: weights(spec, &written.weights)?,
-            may_skip: protect::globs(config, "may_skip", &written.may_skip)?,
+            may_skip: globs(config, "may_skip", &written.may_skip)?,
             reruns: written.reruns,
             threshold,
             timeout: command::timeout(written.timeout_ms),

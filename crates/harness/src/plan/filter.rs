@@ -1,0 +1,100 @@
+//! The part of a suite that a run is about.
+
+use super::ResolvedSuite;
+use crate::{fs::glob::Pattern, task::Task};
+
+/// Which part of a suite is meant; empty is all of it.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Names of agents.
+    pub agents: Vec<String>,
+    /// Names of tasks: their own, their repo, or its last part.
+    pub tasks: Vec<String>,
+    /// Categories: as they are, or all below one with `x/*`.
+    pub categories: Vec<String>,
+}
+
+/// A filter that matches nothing, and what it could have named.
+#[derive(Debug, thiserror::Error)]
+#[error("no {what} is called `{name}`")]
+pub struct NoMatch {
+    /// What was looked for.
+    pub what: &'static str,
+    /// The name that matches nothing.
+    pub name: String,
+    /// The names that there are.
+    pub known: Vec<String>,
+}
+
+impl Filter {
+    /// Keep what the filter names.
+    pub fn apply(&self, suite: &mut ResolvedSuite) -> Result<(), NoMatch> {
+        let agents: Vec<String> = names(suite.agents.iter().map(|agent| &agent.name));
+        check("agent", &self.agents, &agents, |wanted| {
+            agents.iter().any(|name| name == wanted)
+        })?;
+        let tasks = names(suite.tasks.iter().map(|task| &task.name));
+        check("task", &self.tasks, &tasks, |wanted| {
+            suite.tasks.iter().any(|task| task.is_called(wanted))
+        })?;
+        let known = suite.tasks.iter().filter_map(|task| task.category.as_ref());
+        check("category", &self.categories, &names(known), |wanted| {
+            suite.tasks.iter().any(|task| is_in(task, wanted))
+        })?;
+        suite
+            .agents
+            .retain(|agent| self.agents.is_empty() || self.agents.contains(&agent.name));
+        let means = |list: &[String], fits: &dyn Fn(&String) -> bool| {
+            list.is_empty() || list.iter().any(fits)
+        };
+        suite.tasks.retain(|task| {
+            means(&self.tasks, &|name| task.is_called(name))
+                && means(&self.categories, &|wanted| is_in(task, wanted))
+        });
+        if suite.tasks.is_empty() {
+            return Err(NoMatch {
+                what: "task of these categories",
+                name: self.tasks.join(", "),
+                known: tasks,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Each name once, in their order.
+fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in all {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn is_in(task: &Task, wanted: &str) -> bool {
+    let category = task.category.as_deref();
+    category.is_some_and(|category| match wanted.strip_suffix("/*") {
+        Some(above) => category
+            .strip_prefix(above)
+            .is_some_and(|rest| rest.starts_with('/')),
+        None => Pattern::new(wanted).matches(category),
+    })
+}
+
+fn check(
+    what: &'static str,
+    wanted: &[String],
+    known: &[String],
+    is_known: impl Fn(&str) -> bool,
+) -> Result<(), NoMatch> {
+    match wanted.iter().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) => Err(NoMatch {
+            what,
+            name: name.clone(),
+            known: known.to_vec(),
+        }),
+    }
+}

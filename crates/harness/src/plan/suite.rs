@@ -1,0 +1,185 @@
+//! Suites with their tasks, resolved.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::{ConfigError, Fault};
+
+use super::entries::{find_tasks, load_tasks};
+use crate::{
+    config::{
+        Execution, Remarks, Settings, Source, SuiteAgent, SuiteConfig, SuiteFile, check_unique,
+        config_of_folders,
+    },
+    task::{Task, repo_task::Surroundings},
+};
+
+/// A suite that is in order.
+#[derive(Clone, Debug)]
+pub struct ResolvedSuite {
+    /// The contenders.
+    pub agents: Vec<SuiteAgent>,
+    /// The tasks.
+    pub tasks: Vec<Arc<Task>>,
+    /// How often each agent does each task.
+    pub trials: u32,
+    /// How many trials run at the same time.
+    pub parallel: usize,
+    /// Where results go.
+    pub results_dir: Utf8PathBuf,
+    /// Where and how trials execute.
+    pub execution: Execution,
+    /// The environment, with what `secrets.env_file` adds to it.
+    pub env: BTreeMap<String, String>,
+    /// The variables that `secrets.env_file` sets.
+    pub secret_names: Vec<String>,
+    /// The folder of the suite.
+    pub folder: Utf8PathBuf,
+    /// The file.
+    pub source: Arc<Source>,
+    /// Settings that are accepted and have no effect here, or less than they say; one line each.
+    pub notes: Vec<String>,
+}
+
+impl ResolvedSuite {
+    /// Whether the file is Thunderdome's: it has `orchestrators`.
+    pub fn is_thunderdome(&self) -> bool {
+        self.agents.iter().any(|agent| agent.is_orchestrator)
+    }
+
+    /// Fail when an agent of the suite uses a variable that has no value.
+    pub(crate) fn check_variables(&self) -> Result<(), ConfigError> {
+        let unset = self.agents.iter().flat_map(|agent| &agent.unset);
+        let faults: Vec<Fault> = unset.map(|unset| unset.fault.clone()).collect();
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(self.source.error(faults))
+        }
+    }
+
+    /// Forget the variables of agents that have no value, and give their names with those of the
+    /// agents: for checking a file of which nothing is run.
+    pub fn take_unset(&mut self) -> Vec<String> {
+        let mut remarks = Remarks::default();
+        for agent in &mut self.agents {
+            for unset in agent.unset.drain(..) {
+                let text = format!("`{}` is not set: agents that use it cannot run", unset.name);
+                remarks.add_about(text, &agent.name);
+            }
+        }
+        remarks.lines()
+    }
+}
+
+/// Read a suite and its tasks. The errors are those of all files that are wrong.
+pub fn load_suite(
+    path: &Utf8Path,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let file = SuiteFile::read(path).map_err(|error| vec![error])?;
+    resolve_suite(file, env, settings)
+}
+
+/// Read a suite from the text that was kept of it.
+pub fn load_kept_suite(
+    path: &Utf8Path,
+    text: String,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let file = SuiteFile::parse(path, text).map_err(|error| vec![error])?;
+    resolve_suite(file, env, settings)
+}
+
+/// Resolve a suite file that is parsed already.
+pub fn resolve_suite(
+    file: SuiteFile,
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let config = file.read_config(env, settings);
+    resolve(config.map_err(|error| vec![error])?, settings)
+}
+
+/// The suite of agents of these kinds on the tasks of folders; the first kind that is installed when none is named.
+pub fn suite_of_folders(
+    folders: &[Utf8PathBuf],
+    kinds: &[String],
+    env: &BTreeMap<String, String>,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let config = config_of_folders(folders, kinds, env, settings);
+    resolve(config.map_err(|error| vec![error])?, settings)
+}
+
+fn resolve(
+    mut config: SuiteConfig,
+    settings: &Settings,
+) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let source = config.source;
+    let surroundings = Surroundings {
+        source: &source,
+        folder: &config.folder,
+        is_thunderdome: config.is_thunderdome,
+        judge_model: config.judge_model.as_deref(),
+    };
+    let found = find_tasks(config.tasks, &surroundings, &mut config.faults);
+    if !config.faults.is_empty() {
+        return Err(vec![source.error(config.faults)]);
+    }
+    let mut tasks = load_tasks(found, &config.env, settings)?;
+    for task in &mut tasks {
+        let limits = &mut Arc::make_mut(task).limits;
+        limits.progress = config.execution.progress.or(limits.progress);
+    }
+    for task in &tasks {
+        for note in &task.notes {
+            config.remarks.add_about(note.clone(), &task.name);
+        }
+    }
+    let names = tasks.iter().map(|task| task.name.as_str());
+    check_unique(names, "task", config.tasks_span, &mut config.faults);
+    if !config.faults.is_empty() {
+        return Err(vec![source.error(config.faults)]);
+    }
+    Ok(ResolvedSuite {
+        agents: config.agents,
+        tasks,
+        trials: config.trials,
+        parallel: config.parallel,
+        results_dir: config.results_dir,
+        execution: config.execution,
+        env: config.env,
+        secret_names: config.secret_names,
+        folder: config.folder,
+        source,
+        notes: config.remarks.lines(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_file_is_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(dir.path()).unwrap();
+        std::fs::write(folder.join(".env"), "KEY=from-the-file").unwrap();
+        let task = "{repo: ., tag: v1, test_cmd: 'true', time_limit_minutes: 1}";
+        let text = format!(
+            "agents: [{{type: 'null', name: 'a'}}]\ntasks: [{task}]\nsecrets: {{env_file: .env}}\nresults: {{dir: '${{KEY}}'}}\n"
+        );
+        let path = folder.join("suite.yaml");
+        std::fs::write(&path, text).unwrap();
+        let file = SuiteFile::open(&path).expect("the file is a suite");
+        // All that is needed of the file was read when it was opened.
+        std::fs::remove_file(&path).unwrap();
+        let suite = resolve_suite(file, &BTreeMap::new(), &Settings::default()).unwrap();
+        assert!(suite.results_dir.ends_with("from-the-file"));
+        assert_eq!(suite.secret_names, ["KEY"]);
+        assert_eq!(suite.tasks.len(), 1);
+    }
+}
