@@ -57,9 +57,9 @@ fn is_surely_copyable(literal: &[u8]) -> bool {
 
 /// Without a branch, for the loop above, and without `map` of arrays, which is not inlined without LTO.
 fn is_short_escape(byte: u8) -> bool {
-    let is_letter =
-        (byte == b'n') | (byte == b't') | (byte == b'r') | (byte == b'b') | (byte == b'f');
-    is_letter | (byte == b'"') | (byte == b'\\') | (byte == b'/')
+    let is = |letter: u8| u8::from(byte == letter);
+    let letters = is(b'n') | is(b't') | is(b'r') | is(b'b') | is(b'f');
+    (letters | is(b'"') | is(b'\\') | is(b'/')) != 0
 }
 
 fn is_copyable_by_escapes(literal: &[u8]) -> bool {
