@@ -34,8 +34,7 @@ impl CachedAnswer {
         })
     }
 
-    /// What is kept there, unless it is older than `since`. What cannot be read is as good as nothing:
-    /// it is asked again.
+    /// The kept answer, unless it is older than `since`. One that cannot be read counts as missing.
     pub(super) fn get<T: DeserializeOwned>(&self, since: Option<SystemTime>) -> Option<T> {
         if let Some(since) = since {
             let kept_at = fs::metadata(&self.path).and_then(|about| about.modified());

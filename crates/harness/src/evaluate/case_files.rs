@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_itself_is_told_from_files_in_it() {
+    fn the_folder_itself_is_distinguished_from_files_in_it() {
         check("ls $PROCTOR_CASE_DIR", &[""]);
         check("cp $PROCTOR_CASE_DIR/* .", &[""]);
         check("cat $PROCTOR_CASE_DIR/../secret", &[""]);

@@ -56,11 +56,11 @@ pub(super) struct Setup {
     pub(super) before: Vec<Before>,
     /// Laid over the copy.
     pub(super) hidden: Hidden,
-    /// Whose files are judged.
+    /// The rules for the owners of files.
     pub(super) protect: Protect,
-    /// What the command that judges says about files.
+    /// The facts that the command gives about files.
     pub(super) facts: Circumstances,
-    /// What commands may reach.
+    /// The network of the commands.
     pub(super) network: Network,
     /// The image to judge in, instead of the trial's.
     pub(super) image: Option<String>,
@@ -129,22 +129,22 @@ pub(super) enum Hidden {
     Folder(Utf8PathBuf),
 }
 
-/// What is run in the clean copy before the command that judges.
+/// A preparation in the clean copy, before the command that judges.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
     /// A line for the shell.
     pub(super) line: String,
     /// How long it may take.
     pub(super) timeout: Option<Duration>,
-    /// What it means when it fails.
+    /// The meaning of its failure.
     pub(super) failure: Failure,
 }
 
-/// What a failed preparation says.
+/// The meaning of a failed preparation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// Nothing about the agent: there is no verdict.
-    IsNoVerdict,
+    Inconclusive,
     /// The work cannot be built.
     IsTheAgents,
 }
@@ -170,7 +170,7 @@ pub(super) struct CleanCopy<'a> {
     case: Utf8PathBuf,
     /// Where output goes.
     pub(super) logs: Utf8PathBuf,
-    /// Whose its files are.
+    /// The owners of its files.
     pub(super) filled: Filled,
     seals: Seals,
     /// Watches the folders of sealed files.
@@ -388,7 +388,7 @@ impl<'a> CleanCopy<'a> {
         self.tree == tree
     }
 
-    /// Run what has to be run before. What it says about the work is data.
+    /// Run the preparations. A failure of the work is data.
     pub(super) async fn make_ready(&self) -> Result<Result<(), Unbuilt>, String> {
         for (number, before) in self.setup.before.iter().enumerate() {
             let logs = self.logs.join(format!("before-{}", number + 1));
@@ -398,7 +398,7 @@ impl<'a> CleanCopy<'a> {
             let message = end.in_words(&before.line, &ran.last_line);
             match (end, before.failure) {
                 (End::Exited(0), _) => {}
-                (_, Failure::IsNoVerdict) => return Err(message),
+                (_, Failure::Inconclusive) => return Err(message),
                 (end, Failure::IsTheAgents) => return Ok(Err(Unbuilt { end, message })),
             }
         }
@@ -534,7 +534,7 @@ fn with_report(argv: &[String], report: &str) -> Vec<String> {
     argv.iter().map(expanded).collect()
 }
 
-/// What a container that judges sees of this machine.
+/// The folders of this machine that a container for judging sees.
 fn view(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<View> {
     let view = |host: &Utf8Path, inside: &str, access| View {
         host: host.to_owned(),

@@ -106,7 +106,7 @@ async fn guarded(
     Ok((tree, filled))
 }
 
-/// What is judged of one file.
+/// The version of one file that is judged.
 enum Share {
     Agents,
     Tasks,
@@ -133,7 +133,7 @@ async fn share(judging: &Judging<'_>, file: &ChangedFile) -> Result<Share, Works
     })
 }
 
-/// What has to be known to decide about the changed files. The reference is looked at only when it matters.
+/// The facts that decide about the changed files. The reference is read only if it matters.
 async fn circumstances(
     setup: &Setup,
     judging: &Judging<'_>,

@@ -127,15 +127,15 @@ pub const EVALUATORS: [(&str, &str); 13] = [
 /// Where evaluators leave files, below a trial's artifacts.
 pub const EVIDENCE: &str = "evaluators";
 
-/// What evaluators work on.
+/// The input of evaluators.
 pub struct Judging<'a> {
     /// The workspace and its baseline.
     pub workspace: &'a Workspace,
-    /// What the agent changed.
+    /// The change of the agent.
     pub change: &'a Change,
     /// The task's reference solution.
     pub reference: Option<&'a Reference>,
-    /// What the agent used, by the account that counts; `None` when unknown.
+    /// The usage of the agent, by the account that counts; `None` if unknown.
     pub usage: Option<&'a Usage>,
     /// The trial's artifacts.
     pub artifacts: &'a Utf8Path,
@@ -153,15 +153,15 @@ pub struct Judging<'a> {
     pub environment: Option<&'a Environment>,
     /// The machine.
     pub host: &'a Host,
-    /// What judges need beside.
+    /// The input of judges.
     pub desk: Desk<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
 }
 
-/// What judges that are agents or models need.
+/// The input of judges that are agents or models.
 pub struct Desk<'a> {
-    /// What the task is about.
+    /// The description of the task.
     pub about: About,
     /// How agents reach models, which judges that are agents do as well.
     pub models: Option<&'a Models>,
@@ -169,7 +169,7 @@ pub struct Desk<'a> {
     pub judges: Option<&'a Models>,
     /// Where answers are kept from run to run.
     pub cache: &'a Utf8Path,
-    /// What was kept there before this is not used; all of it is when `None`.
+    /// Older answers are not used; all are if this is `None`.
     pub kept_since: Option<SystemTime>,
     /// The id of the run.
     pub run_id: &'a str,
@@ -198,12 +198,12 @@ pub struct JudgeTrial<'a> {
     pub folder: &'a Utf8Path,
 }
 
-/// What a task is about, for a judge.
+/// The description of a task, for a judge.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Its description.
     pub description: String,
-    /// What agents are asked; `None` when that is nowhere written.
+    /// The prompt of agents; `None` if there is none.
     pub prompt: Option<PromptSource>,
 }
 
@@ -223,8 +223,8 @@ impl About {
 
 impl Judging<'_> {
     /// A fresh place of the same kind as the agent's that sees these folders, which `filled` fills
-    /// meanwhile; in another image if one is named. Who judges is nobody whom the agent could
-    /// have been.
+    /// meanwhile; in another image if one is named. The user that judges is
+    /// never the user of the agent.
     async fn fresh_room(
         &self,
         view: Vec<View>,
@@ -276,7 +276,7 @@ impl Judging<'_> {
         Ok(Room::Docker(Box::new(room)))
     }
 
-    /// Give folders to whoever judges.
+    /// Give folders to the user that judges.
     fn hand_over(&self, folders: &[Utf8PathBuf]) -> Result<(), String> {
         for folder in folders.iter().filter(|_| self.host.is_root) {
             dir::give(folder.as_std_path(), JUDGE)
@@ -399,7 +399,7 @@ impl Evaluator {
         matches!(&self.kind, Kind::Judge(settings) if settings.asks_models())
     }
 
-    /// Judge. What goes wrong on the way is a verdict too.
+    /// Judge. An error on the way is a verdict too.
     pub async fn judge(&self, judging: &Judging<'_>, number: usize) -> Verdict {
         let started = Instant::now();
         let place = Place {
@@ -505,18 +505,18 @@ pub(crate) struct RepoCommand<'a> {
     pub(crate) image: Option<&'a str>,
     /// How much it counts in the trial's score.
     pub(crate) weight: f64,
-    /// What decides.
+    /// The part of the result that decides.
     pub(crate) judges_by: JudgesBy,
 }
 
-/// What of a command decides.
+/// The part of a result that decides.
 #[derive(Clone, Debug)]
 pub(crate) enum JudgesBy {
     /// Its exit code.
     ExitCode,
-    /// What it finds beyond what it finds in the base.
+    /// Findings that the base does not have.
     NewFindings,
-    /// Test results, with these files as the task has them; the exit code of what is no known runner.
+    /// Test results, with these files as the task has them; the exit code of an unknown runner.
     Tests(Protect),
     /// The same of tests that the work brings itself.
     OwnTests,
@@ -527,7 +527,7 @@ impl RepoCommand<'_> {
         let install = self.install.map(|install| clean_copy::Before {
             line: install.command.clone(),
             timeout: Some(install.timeout),
-            failure: clean_copy::Failure::IsNoVerdict,
+            failure: clean_copy::Failure::Inconclusive,
         });
         let build = self.build.map(|line| clean_copy::Before {
             line: line.to_owned(),

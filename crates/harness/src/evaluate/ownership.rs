@@ -1,4 +1,4 @@
-//! What an evaluator knows about the owners of files: its rules, the questions that they leave open, and the verdict
+//! The view that an evaluator has of the owners of files: its rules, the questions that they leave open, and the verdict
 //! on work that changes what judges it.
 
 use globset::GlobSet;
@@ -37,7 +37,7 @@ impl Evaluator {
         matches!(&self.kind, Kind::Tests(settings) if settings.asks_for_sentinels())
     }
 
-    /// What the author of the task should say: whose the files are that a command runs.
+    /// Questions to the author of the task: the owners of files that a command runs.
     pub fn questions(&self) -> Vec<String> {
         let files = self
             .setup()
@@ -68,7 +68,7 @@ impl Evaluator {
 }
 
 impl Finding {
-    /// The verdict on work that changes what judges it, whatever else was found.
+    /// The verdict on work that changes what judges it, regardless of other findings.
     pub(super) fn held_against_tampering(mut self) -> Finding {
         if self.tampered.is_empty() {
             return self;

@@ -1,5 +1,5 @@
-//! The reward that a Harbor verifier leaves: `reward.json` or `reward.txt`. What is missing,
-//! empty or no number is no reward, and never a 0.
+//! The reward that a Harbor verifier leaves: `reward.json` or `reward.txt`. A missing or
+//! empty one, or one that is not a number, is an error and never a 0.
 
 use std::{
     io::{self, ErrorKind},
@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The name of the reward that decides.
 const REWARD: &str = "reward";
 
-/// What a verifier left.
+/// The rewards that a verifier left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewards {
     /// The one that decides.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reward_is_an_error_and_never_a_number() {
+    fn an_invalid_reward_is_an_error_and_never_a_number() {
         for (files, expect) in [
             (vec![], "neither"),
             (vec![("reward.txt", "")], "is empty"),
@@ -169,7 +169,7 @@ mod tests {
     // Elsewhere links need rights.
     #[cfg(unix)]
     #[test]
-    fn a_link_is_no_reward() {
+    fn a_link_is_not_a_reward() {
         let dir = folder(&[("elsewhere", "1")]);
         let link = dir.path().join("verifier/reward.txt");
         std::os::unix::fs::symlink("elsewhere", link).unwrap();

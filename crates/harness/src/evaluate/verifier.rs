@@ -54,7 +54,7 @@ pub(super) async fn judge(
     }
 }
 
-/// Judge without a container: the tests lie in a folder of our own, and the script is told where.
+/// Judge without a container: the tests lie in a folder of our own, and the script gets its path.
 async fn judge_here(
     verifier: &Verifier,
     judging: &Judging<'_>,

@@ -1,4 +1,4 @@
-//! What workspaces are made of: one commit of a repo, alone in a git directory. It is made once for all
+//! The base of workspaces: one commit of a repo, alone in a git directory. It is made once for all
 //! trials of a run that start from that commit, so that they start from the same one even if the branch
 //! moves on, and what has to be fetched is fetched once.
 
@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Base {
     pub(super) source: Source,
-    /// What the source's commit became; a folder becomes a commit only in the workspace.
+    /// The packed commit of the source; a folder becomes a commit only in the workspace.
     pub(super) packed: Option<Packed>,
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn commit_tree(git: &Git, tree: &str, of: &str) -> Result<Strin
 /// A base, and whether its repo has changes that no commit holds.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// What workspaces are made of.
+    /// The bases of workspaces.
     pub base: Arc<Base>,
     /// Whether the checkout has changes that are not part of it.
     pub is_dirty: bool,
@@ -123,7 +123,7 @@ type Once = Arc<OnceCell<Opened>>;
 /// The bases of a run.
 #[derive(Debug, Default)]
 pub struct Bases {
-    /// What names of commits mean.
+    /// The commits of names.
     commits: Commits,
     made: Mutex<BTreeMap<(Wanted, History), Once>>,
     /// Where they lie, once there is one.
@@ -148,7 +148,7 @@ impl Bases {
         }
     }
 
-    /// The base of a task, made when it is first asked for. What fails is tried again by the next trial.
+    /// The base of a task, made when it is first asked for. A failure is tried again by the next trial.
     pub async fn open(&self, checkout: &Checkout, host: &Host) -> Result<Opened, WorkspaceError> {
         let wanted = wanted(checkout);
         let cell = {

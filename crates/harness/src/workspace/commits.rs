@@ -24,7 +24,7 @@ pub(super) fn wanted(checkout: &Checkout) -> Wanted {
     (checkout.repo.to_string(), revision)
 }
 
-/// What is known by now.
+/// The commits that are known so far.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     known: Mutex<BTreeMap<Wanted, String>>,
@@ -45,7 +45,7 @@ impl Commits {
     pub(super) fn of_run(run: &Utf8Path) -> Commits {
         let file = run.join(FILE);
         let text = fs::read_to_string(&file).unwrap_or_default();
-        // A last line that was cut off when Proctor was killed is no line.
+        // A last line that was cut off when Proctor was killed does not count.
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
@@ -64,7 +64,7 @@ impl Commits {
         }
     }
 
-    /// What a name meant when it was first asked for.
+    /// The commit of a name when it was first looked up.
     pub(super) fn get(&self, wanted: &Wanted) -> Option<String> {
         self.lock().get(wanted).cloned()
     }

@@ -1,6 +1,6 @@
 //! The agent's workspace: one commit of the repo without history or remotes, and the baseline
 //! that its work is compared with. The baseline is a git directory of our own, outside the
-//! agent's reach, so the change is known whatever the agent did to `.git`.
+//! agent's reach, so the change is known regardless of changes to `.git`.
 
 mod attributes;
 mod base;
@@ -39,7 +39,7 @@ use crate::{
     workspace::source::{Source, SourceError},
 };
 
-/// Who our commits are by: fixed, so that the same tree gives the same commit.
+/// The author of our commits: fixed, so that the same tree gives the same commit.
 const IDENTITY: &[(&str, &str)] = &[
     ("GIT_AUTHOR_NAME", "proctor"),
     ("GIT_AUTHOR_EMAIL", "proctor@localhost"),
@@ -68,7 +68,7 @@ pub struct Workspace {
     pub base_tree: String,
     /// Git on the baseline, with the workspace's files.
     git: Git,
-    /// What it was made of, which is kept as long as it is: the baseline borrows from it.
+    /// Its base, which the baseline borrows objects from.
     base: Arc<Base>,
     /// Where the source has submodules: folders that are empty here.
     submodules: Vec<Vec<u8>>,
@@ -103,7 +103,7 @@ pub enum WorkspaceError {
     NoTree,
 }
 
-/// What an agent changed.
+/// The change of an agent.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The tree of the workspace as the agent left it, ignored files left out.
@@ -112,7 +112,7 @@ pub struct Change {
     pub files: Vec<FileChange>,
     /// The workspace's own HEAD, when there is still one.
     pub head: Option<String>,
-    /// What was noticed on the way.
+    /// Remarks for the record.
     pub notes: Vec<String>,
     /// Why the tree is not all that the agent left, when it is not.
     pub left_out: Option<String>,
@@ -127,7 +127,7 @@ struct Staged {
     left_out: Option<String>,
 }
 
-/// Whose a file is that differs from the base.
+/// The origin of a file that differs from the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The base has it: the agent changed or removed it.
@@ -136,7 +136,7 @@ pub enum Origin {
     Agent,
 }
 
-/// What happened to one file.
+/// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     /// Its path (the new one, when it was renamed).
@@ -221,7 +221,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// What the agent changed, written as a patch to `patch`.
+    /// The change of the agent, written as a patch to `patch`.
     pub async fn change(&self, patch: &Utf8Path) -> Result<Change, WorkspaceError> {
         let git = &self.git;
         self.unseal().await?;

@@ -9,7 +9,7 @@ use std::{
 use super::large::LargeFile;
 use crate::fs::beneath::UntrustedDir;
 
-/// What git must not meet as it is.
+/// Files that git must not meet as they are.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Large regular files, ignored ones included.

@@ -15,7 +15,7 @@ const SEARCHED_BYTES: usize = 1 << 20;
 /// So much of a bad quote is shown.
 const SHOWN_CHARS: usize = 80;
 
-/// What a judge answers.
+/// The answer of a judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
     /// One entry for each criterion.
@@ -27,7 +27,7 @@ pub(super) struct Answer {
 pub(super) struct Kept {
     /// The answer.
     pub(super) answer: Answer,
-    /// What it took, when it was given.
+    /// The usage, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<Usage>,
     /// Whether the gateway saw a model answer the judge.
@@ -60,14 +60,14 @@ fn answers_in(text: &str) -> Vec<Value> {
     found
 }
 
-/// What a judge says about one criterion.
+/// The answer to one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answered {
     /// Which.
     pub(super) id: String,
     /// On the criterion's scale.
     pub(super) score: f64,
-    /// What it rests on.
+    /// The evidence.
     #[serde(default)]
     pub(super) evidence: Vec<Quote>,
     /// Why, in a sentence.
@@ -79,7 +79,7 @@ pub(super) struct Answered {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "QuoteAsSaid")]
 pub(super) struct Quote {
-    /// What stands there.
+    /// The quoted text.
     pub(super) quote: String,
     /// In which file of the result; in the change when it is not said.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ impl From<QuoteAsSaid> for Quote {
     }
 }
 
-/// What was judged, for looking up evidence.
+/// The judged work, for looking up evidence.
 pub(super) struct Subject<'a> {
     /// Where its files are.
     pub(super) workspace: &'a Workspace,
@@ -134,7 +134,7 @@ impl Answer {
         }
     }
 
-    /// Hold the answer against what was asked. What is wrong with it is told.
+    /// Check the answer against the criteria, and report the first problem.
     pub(super) async fn check(
         &self,
         criteria: &[Criterion],

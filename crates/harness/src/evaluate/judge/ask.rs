@@ -32,11 +32,11 @@ const MAX_TOKENS: u32 = 8192;
 /// So much of what a provider says about an error is shown.
 const SHOWN_CHARS: usize = 300;
 
-/// What a judge said, and what that took.
+/// The text of an answer, and its usage.
 pub(super) struct Said {
     /// Everything that it said.
     pub(super) text: String,
-    /// What it used; `None` is unknown.
+    /// The usage; `None` if unknown.
     pub(super) usage: Option<Usage>,
     /// Whether the gateway saw a model answer the judge.
     pub(super) is_verified: bool,
@@ -52,12 +52,12 @@ pub(super) struct Question<'a> {
     pub(super) request: &'a str,
     /// Where it leaves files.
     pub(super) folder: Utf8PathBuf,
-    /// What it is called in recordings.
+    /// Its name in recordings.
     pub(super) label: String,
 }
 
 impl Question<'_> {
-    /// Ask. Whatever goes wrong is told in words.
+    /// Ask. An error is a sentence.
     pub(super) async fn ask(&self) -> Result<Said, String> {
         match &self.settings.who {
             Who::Agent(judge) => self.ask_agent(judge).await,
@@ -193,7 +193,7 @@ impl Question<'_> {
         }
     }
 
-    /// What the judge said, from its log.
+    /// The answer of the judge, from its log.
     fn said(&self) -> Result<String, String> {
         let unreadable = |error: &dyn std::fmt::Display| format!("the judge's log: {error}");
         let path = self.folder.join("artifacts").join(record::LOG_FILE);
@@ -294,7 +294,7 @@ fn outgoing(
     }
 }
 
-/// What a model said. An answer that was cut off is none.
+/// The answer of a model. A truncated answer is an error.
 fn text_of(body: &Value, provider: ProviderName) -> Result<String, String> {
     let (text, stop) = match provider {
         ProviderName::Anthropic => {

@@ -6,7 +6,7 @@ const SHORTEST_QUOTE: usize = 4;
 
 /// A change that can be searched.
 pub(super) struct Lookup {
-    /// What it looks like after the change, and before it.
+    /// Its text after the change, and before it.
     sides: [String; 2],
 }
 
@@ -120,7 +120,7 @@ index 1..2 100644
     }
 
     #[test]
-    fn a_quote_that_is_found_anywhere_is_no_evidence() {
+    fn a_quote_that_is_found_anywhere_is_not_evidence() {
         check("", false);
         check("e", false);
         check(" k e ", false);

@@ -87,7 +87,7 @@ pub(super) async fn judge(
     if bench.is_unverified {
         message.push_str("; unverified: no gateway saw a model answer the judge");
     }
-    // Where every answer was kept from earlier, nobody has made it.
+    // Where every answer is from the cache, the folder does not exist.
     fs_err::create_dir_all(&bench.folder).map_err(|error| error.to_string())?;
     let file = format!("{}/{ANSWERS_FILE}", place.folder);
     record::write_json(&judging.artifacts.join(&file), &answers)
@@ -108,7 +108,7 @@ pub(super) async fn judge(
     })
 }
 
-/// What was asked of the agent, so that the same task asks the same every time.
+/// The prompt of the agent, the same for every trial of a task.
 async fn asked(judging: &Judging<'_>) -> String {
     let about = &judging.desk.about;
     let prompt = match &about.prompt {
@@ -140,7 +140,7 @@ impl Work {
     }
 }
 
-/// What the judge said of the null change and of the reference.
+/// The answers on the null change and on the reference.
 #[derive(serde::Serialize)]
 struct Calibration {
     /// Its score of a change of nothing; it does not pass.
@@ -324,7 +324,7 @@ impl CleanCopy<'_> {
         }
     }
 
-    /// What makes an answer the answer to another question.
+    /// The parts that distinguish one question from another.
     fn key(&self, work: &Work, number: u32) -> String {
         let mut hash = Sha256::new();
         let version = format!("{JUDGE_VERSION} {number}");

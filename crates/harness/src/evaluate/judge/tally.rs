@@ -1,4 +1,4 @@
-//! What several answers come to: the median of each criterion, how far they are apart, and what
+//! The result of several answers: the median of each criterion, how far they are apart, and what
 //! asking for them took.
 
 use serde_json::{Map, Value, json};
@@ -163,7 +163,7 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// What asking took. It is never part of what the agent used.
+/// The usage of the judge. It is never part of the usage of the agent.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     /// Answers that were kept from earlier.

@@ -40,7 +40,7 @@ pub(crate) struct Protect {
     is_new_project: bool,
 }
 
-/// Whose version of a changed file is judged.
+/// The owner of the version of a changed file that is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The agent's.
@@ -51,7 +51,22 @@ pub(super) enum Owner {
     Shared,
 }
 
-/// What is known about the task when the owner of a file is decided.
+/// The position of a file, by its path and the rules of an evaluator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// Byte-code or a cache.
+    Cache,
+    /// `protect` names it, or `solution_paths` does not.
+    Task,
+    /// `solution_paths` names it, or `protect` does with a `!`.
+    Agent,
+    /// It decides how tests or linters run.
+    Decisive,
+    /// Any other.
+    Other,
+}
+
+/// The facts about the task that the owner of a file depends on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Circumstances {
     /// Files that the reference solution changes.
@@ -159,27 +174,42 @@ impl Protect {
         self
     }
 
-    /// Whose version of a changed file is judged.
+    /// The owner of the version of a changed file that is judged.
     pub(super) fn owner(&self, file: &ChangedFile, facts: &Circumstances) -> Owner {
         let path = file.path.as_str();
-        if caches().is_match(path) || self.written.is_match(path) {
-            return Owner::Task;
-        }
-        if let Some(solution) = &self.solution {
-            return if solution.is_match(path) {
-                Owner::Agent
-            } else {
-                Owner::Task
-            };
-        }
-        if self.agents.is_match(path) || facts.of_reference.contains(path) {
-            return Owner::Agent;
-        }
         let is_new = file.origin == Origin::Agent;
-        if is_new && facts.named.contains(path) {
-            return Owner::Agent;
+        let is_product =
+            facts.of_reference.contains(path) || (is_new && facts.named.contains(path));
+        match self.position(path) {
+            Position::Agent => Owner::Agent,
+            Position::Decisive | Position::Other if is_product => Owner::Agent,
+            Position::Cache | Position::Task | Position::Decisive => Owner::Task,
+            Position::Other => self.owner_of_other(file, facts),
         }
-        if self.decisive.is_match(path) || (is_new && self.shadows(file, facts)) {
+    }
+
+    /// The position of a file. All questions about owners start from it.
+    fn position(&self, path: &str) -> Position {
+        if caches().is_match(path) {
+            return Position::Cache;
+        }
+        let of_solution = self.solution.as_ref().map(|it| it.is_match(path));
+        match of_solution {
+            _ if self.written.is_match(path) => Position::Task,
+            Some(false) => Position::Task,
+            Some(true) => Position::Agent,
+            None if self.agents.is_match(path) => Position::Agent,
+            None if self.decisive.is_match(path) => Position::Decisive,
+            None => Position::Other,
+        }
+    }
+
+    /// The owner of a file that is in no position of its own: it may stand in the way of one of the task's, or be a
+    /// manifest.
+    fn owner_of_other(&self, file: &ChangedFile, facts: &Circumstances) -> Owner {
+        let path = file.path.as_str();
+        let is_new = file.origin == Origin::Agent;
+        if is_new && self.shadows(file, facts) {
             return Owner::Task;
         }
         let is_test = |module: &String| {
@@ -248,14 +278,12 @@ impl Protect {
 
     /// Whether a file that the agent did not change must be the same after the command has run.
     pub(super) fn is_sealed(&self, path: &str) -> bool {
-        if caches().is_match(path) || self.agents.is_match(path) {
-            return false;
+        let is_installed = || path.split('/').any(|part| part == "node_modules");
+        match self.position(path) {
+            Position::Task => self.written.is_match(path) || !is_installed(),
+            Position::Decisive => !is_installed(),
+            Position::Cache | Position::Agent | Position::Other => false,
         }
-        if let Some(solution) = &self.solution {
-            return !solution.is_match(path) && !path.split('/').any(|part| part == "node_modules");
-        }
-        self.written.is_match(path)
-            || (self.decisive.is_match(path) && !path.contains("node_modules/"))
     }
 
     /// Whether a file that appears while the command runs would decide about the rest of the run.
@@ -271,10 +299,8 @@ impl Protect {
     /// Whether the task says whose a file is, or the usual rules do.
     pub(super) fn answers(&self, path: &str) -> bool {
         let is_off = !self.knows_manifests && self.written.is_empty();
-        is_off || self.solution.is_some() || self.agents.is_match(path) || {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            self.written.is_match(path) || self.decisive.is_match(path) || MAKEFILES.contains(&name)
-        }
+        let name = path.rsplit('/').next().unwrap_or(path);
+        is_off || MAKEFILES.contains(&name) || self.position(path) != Position::Other
     }
 }
 
@@ -317,13 +343,11 @@ fn vendored_package(path: &str) -> Option<&str> {
         None => 0,
     };
     let name = &path[at + scope..];
-    match name.split_once('/') {
-        Some((package, _)) => Some(&path[..at + scope + package.len()]),
-        None => {
-            let ends = [".js", ".json", ".node", ".cjs", ".mjs", ".ts"];
-            ends.iter().find_map(|end| path.strip_suffix(end))
-        }
+    if let Some((package, _)) = name.split_once('/') {
+        return Some(&path[..at + scope + package.len()]);
     }
+    let ends = [".js", ".json", ".node", ".cjs", ".mjs", ".ts"];
+    ends.iter().find_map(|end| path.strip_suffix(end))
 }
 
 /// Whether a command runs make, and the makefiles that it may read in its folder.
@@ -578,6 +602,23 @@ mod tests {
             changed("vendor/modules.txt"),
         ] {
             assert_eq!(protect.owner(&file, &facts), Owner::Agent, "{file:?}");
+        }
+    }
+
+    #[test]
+    fn sealed_files_are_in_positions_of_the_task() {
+        let tests = Protect::tests();
+        let confined = Protect::tests().confined_to(Some(&known(&[&["src/**"]])));
+        for (path, by_tests, by_solution) in [
+            ("tests/a.py", true, true),
+            ("src/tests.rs", true, false),
+            ("src/main.rs", false, false),
+            ("README.md", false, true),
+            ("a/__pycache__/b.pyc", false, false),
+            ("node_modules/jest/index.js", false, false),
+        ] {
+            assert_eq!(tests.is_sealed(path), by_tests, "{path}");
+            assert_eq!(confined.is_sealed(path), by_solution, "{path}");
         }
     }
 

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_programs_are_told_apart() {
+    fn words_and_programs_are_distinguished() {
         let argv = ["sh", "-c", "test -f tests/new.py && npm run x"].map(str::to_owned);
         let (files, programs) = named_files(&argv, "");
         assert!(files.contains("tests/new.py"));

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_built_is_named() {
+    fn the_failed_target_is_named() {
         let check = |text: &str, expected: Option<(Format, &str)>| {
             let report = TestReport::of_failed_build(text.as_bytes());
             let found = report

@@ -10,10 +10,10 @@ use super::{
     xml::{self, Element},
 };
 
-/// What tests reached.
+/// The coverage of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// What it was read from.
+    /// The format.
     pub source: Format,
     /// Lines. Never none.
     pub lines: Share,
@@ -43,7 +43,7 @@ impl Share {
 }
 
 impl Coverage {
-    /// Read a coverage report; its kind is told by its content.
+    /// Read a coverage report; its content shows its format.
     pub fn read(content: &[u8]) -> Result<Coverage, ReportError> {
         let text = String::from_utf8_lossy(content);
         let text = text.trim_start_matches('\u{feff}');
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_cut_short_or_impossible_is_no_result() {
+    fn an_empty_truncated_or_impossible_report_is_not_a_result() {
         let read = |text: &str| Coverage::read(text.as_bytes()).unwrap_err();
         let format = Format::Istanbul;
         let none = r#"{"total":{"lines":{"total":0,"covered":0}}}"#;

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_still_to_be_done_is_skipped() {
+    fn pending_tests_are_skipped() {
         let report = TestReport::read(samples::CTRF.as_bytes()).unwrap();
         assert_eq!(report.source, Format::Ctrf);
         let expected = Counts {

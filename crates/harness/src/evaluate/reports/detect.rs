@@ -1,4 +1,4 @@
-//! Which kind of report a content is, told by the content itself.
+//! Detects the format of a report by its content.
 
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What kind of report.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -48,7 +48,7 @@ pub enum ReportError {
     Broken {
         /// Which kind.
         format: Format,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The report is sound and holds nothing: no test ran, or no line was measured.

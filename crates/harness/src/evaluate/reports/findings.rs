@@ -1,4 +1,4 @@
-//! What linters, compilers and type checkers find, and which of it is new.
+//! Findings of linters, compilers and type checkers, and which of them are new.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::platform;
 
-/// What a linter found. It may well be nothing.
+/// The findings of a linter, if any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Findings {
-    /// What it was read from.
+    /// The format.
     pub source: Format,
     /// The findings, in the order of the report.
     pub findings: Vec<Finding>,
@@ -31,7 +31,7 @@ pub struct Finding {
     pub line: Option<u64>,
     /// How bad it is.
     pub level: Severity,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 
@@ -41,14 +41,14 @@ pub struct Finding {
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// Should be mended.
+    /// Should be fixed.
     Warning,
-    /// Must be mended.
+    /// Must be fixed.
     Error,
 }
 
 impl Findings {
-    /// Read a linter's report; its kind is told by its content.
+    /// Read a linter's report; its content shows its format.
     pub fn read(content: &[u8]) -> Result<Findings, ReportError> {
         let text = String::from_utf8_lossy(content);
         let text = text.trim_start_matches('\u{feff}');
@@ -108,7 +108,7 @@ impl Findings {
 type Key<'a> = (Option<&'a str>, Option<&'a str>, &'a str);
 
 impl Finding {
-    /// What makes it the same finding in another version of the code.
+    /// The parts that identify it in another version of the code.
     fn key(&self) -> Key<'_> {
         (self.rule.as_deref(), self.file.as_deref(), &self.message)
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_an_error() {
+    fn an_invalid_report_is_an_error() {
         for text in ["", "no problems found", "{}", "<xml/>", "3"] {
             let read = Findings::read(text.as_bytes());
             assert!(matches!(read, Err(ReportError::Unknown { .. })), "{text}");

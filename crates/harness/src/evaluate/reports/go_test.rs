@@ -25,7 +25,7 @@ struct Line {
     output: String,
 }
 
-/// What is known of a test, or, without a name, of a package.
+/// The state of a test, or, without a name, of a package.
 #[derive(Default)]
 struct Progress {
     status: Option<Status>,
@@ -74,7 +74,7 @@ impl Progress {
         self.elapsed = elapsed;
     }
 
-    /// What never ended is an error.
+    /// A test that never ended is an error.
     fn status(&self) -> Status {
         self.status.unwrap_or(Status::Error)
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_tests_is_no_result() {
+    fn a_package_without_tests_is_not_a_result() {
         let text = r#"{"Action":"start","Package":"p"}
             {"Action":"skip","Package":"p"}"#;
         let format = Format::GoTest;

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tests_and_unknown_words_are_no_result() {
+    fn no_tests_and_unknown_words_are_not_a_result() {
         let read = |text: &str| TestReport::read(text.as_bytes()).unwrap_err();
         let format = Format::Jest;
         assert_eq!(read(r#"{"testResults":[]}"#), ReportError::Empty { format });

@@ -75,7 +75,7 @@ fn group(class: Option<&str>, name: &str, path: &[&str]) -> Option<String> {
     })
 }
 
-/// What became of a test, and the element that says so. What is marked as skipped does not
+/// The status of a test, and the element that has it. A test that is marked as skipped does not
 /// count, even if it also failed: so node writes what is still to be done.
 fn status(case: &Element) -> (Status, Option<&Element>) {
     let ways = [
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_without_tests_or_cut_short_is_no_result() {
+    fn an_empty_or_truncated_report_is_not_a_result() {
         let read = |text: &str| super::super::TestReport::read(text.as_bytes());
         let empty = read("<testsuites tests='0'></testsuites>");
         let format = Format::Junit;

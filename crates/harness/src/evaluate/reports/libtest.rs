@@ -54,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
     Ok(tests)
 }
 
-/// What an event says of a test; `None` if it has not ended yet.
+/// The status of a test by an event; `None` if it has not ended yet.
 fn status(event: &str) -> Option<Status> {
     match event {
         "ok" => Some(Status::Passed),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_died_is_no_result() {
+    fn a_run_that_died_is_not_a_result() {
         let cut: Vec<&str> = samples::LIBTEST.lines().take(5).collect();
         let error = super::super::TestReport::read(cut.join("\n").as_bytes()).unwrap_err();
         assert_eq!(
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let text = format!("{}\n{{\"type\":\"test\",\"ev", samples::LIBTEST);
         assert!(super::super::TestReport::read(text.as_bytes()).is_err());
     }

@@ -75,7 +75,7 @@ struct SarifResult {
 fn sarif_run(run: &Run) -> Option<Vec<Finding>> {
     let rules = &run.tool.driver.rules;
     let results = run.results.as_ref()?.iter();
-    // Results can also say that all is well, or that somebody decided to live with it.
+    // Results can also say that all is well, or that it is accepted.
     let fails = |it: &&SarifResult| it.kind.as_deref().is_none_or(|kind| kind == "fail");
     let counts = results
         .filter(fails)
@@ -191,7 +191,7 @@ pub(super) fn cargo(text: &str) -> Result<Vec<Finding>, ReportError> {
         return Err(Format::Cargo.broken("the build did not finish"));
     }
     let messages = lines.into_iter().filter_map(|line| line.message);
-    // A file that is part of a library and of its tests is compiled, and told of, twice.
+    // A file that is part of a library and of its tests is compiled and reported twice.
     let mut seen = BTreeSet::new();
     let findings = messages.filter_map(cargo_finding);
     Ok(findings.filter(|it| seen.insert(it.clone())).collect())
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_was_cut_short_is_no_result() {
+    fn a_truncated_build_is_not_a_result() {
         let cut: Vec<&str> = samples::CLIPPY.lines().take(2).collect();
         let error = Findings::read(cut.join("\n").as_bytes()).unwrap_err();
         assert_eq!(error, Format::Cargo.broken("the build did not finish"));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linter_that_looked_at_nothing_is_no_result() {
+    fn a_linter_without_files_is_not_a_result() {
         let format = Format::Eslint;
         assert_eq!(Findings::read(b"[]"), Err(ReportError::Empty { format }));
         let unlooked = br#"{"version":"2.1.0","runs":[{"tool":{"driver":{}}}]}"#;

@@ -1,5 +1,5 @@
-//! What test runners, linters and coverage tools write, read into one shape each. Nothing here
-//! guesses: what is not understood, cut short or empty is an error that says what was found.
+//! Reports of test runners, linters and coverage tools, read into one shape each. Nothing here
+//! guesses: an unknown, truncated or empty report is an error that says what was found.
 
 mod build_failure;
 mod coverage;

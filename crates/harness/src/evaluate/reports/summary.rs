@@ -1,5 +1,5 @@
-//! What runners print at their end, for when there is no machine-readable report. Anything that
-//! prints can print such lines, so whoever uses them says so. The last summary counts.
+//! Summaries that runners print at their end, for commands without a machine-readable report. Any
+//! program can print such lines, so verdicts name this source. The last summary counts.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::{
 /// The counts that a runner printed. It names no tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TextSummary {
-    /// Whose words these are.
+    /// The runner that printed it.
     pub runner: Runner,
     /// How many tests became what. Never none.
     pub counts: Counts,
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tests_are_no_result() {
+    fn no_tests_are_not_a_result() {
         let format = Format::Text;
         for text in [
             "======== no tests ran in 0.01s ========",

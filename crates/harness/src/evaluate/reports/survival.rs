@@ -1,4 +1,4 @@
-//! Whatever bytes come: readers answer and never panic.
+//! Readers answer to any bytes and never panic.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ const SAMPLES: [&str; 31] = [
     samples::VITEST_TEXT,
 ];
 
-/// Give bytes to every reader. What is read keeps its promises.
+/// Give bytes to every reader, and check the results.
 fn read(bytes: &[u8]) {
     if let Ok(report) = TestReport::read(bytes) {
         assert!(report.counts().total() > 0);

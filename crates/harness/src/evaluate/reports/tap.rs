@@ -1,5 +1,5 @@
 //! The Test Anything Protocol, versions 13 and 14, with subtests. A plan that is not kept is an
-//! error: it is how a run that died, or lines that somebody slipped in, are noticed.
+//! error: it is how a run that died, or inserted lines, are noticed.
 
 use super::{
     error::{Format, ReportError},
@@ -8,7 +8,7 @@ use super::{
 
 /// Spaces that one level of subtests is indented by.
 const INDENT: usize = 4;
-/// Deeper levels are no tests.
+/// Deeper levels are not tests.
 const DEPTH: usize = 50;
 
 /// Whether a text holds a test point and a plan, or says that it is TAP.
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
                 return Err(Format::Tap.broken("a second plan"));
             }
         } else if let Some(mut test) = point(content) {
-            // What follows a test point, two spaces deeper, is more about it.
+            // Lines after a test point, two spaces deeper, belong to it.
             let is_block = |next: &&str| next.trim() == "---" && indent(next) == spaces + 2;
             if lines.next_if(|next| is_block(next)).is_some() {
                 let block = lines
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_within_a_description_are_no_tests() {
+    fn lines_within_a_description_are_not_tests() {
         check(
             "1..1\nnot ok 1 - a\n  ---\n  error: |\n    ok 2 - fake\n  ...\n",
             0,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_run_is_no_result() {
+    fn nothing_to_run_is_not_a_result() {
         let read = super::super::TestReport::read(b"TAP version 13\n1..0 # SKIP no tests\n");
         let format = Format::Tap;
         assert_eq!(read, Err(ReportError::Empty { format }));

@@ -14,10 +14,10 @@ use crate::platform;
 /// Longer messages are cut: a report may hold megabytes of output.
 const MESSAGE_CHARS: usize = 2_000;
 
-/// What a test runner reports.
+/// The report of a test runner.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TestReport {
-    /// What it was read from.
+    /// The format.
     pub source: Format,
     /// The tests, in the order of the report. Never empty.
     pub tests: Vec<TestCase>,
@@ -30,7 +30,7 @@ pub struct TestCase {
     pub name: String,
     /// The class, file, package or binary that it belongs to.
     pub group: Option<String>,
-    /// What became of it.
+    /// The status.
     pub status: Status,
     /// How long it took.
     pub duration: Option<Duration>,
@@ -44,7 +44,7 @@ pub struct TestCase {
     pub is_load: bool,
 }
 
-/// What became of a test, from good to bad.
+/// The status of a test, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -72,7 +72,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All of them. Whoever counts reads untrusted numbers, so the sum stops at the largest.
+    /// The sum. It saturates, because the numbers are not trusted.
     pub fn total(self) -> u64 {
         let ran = self.passed.saturating_add(self.failed);
         ran.saturating_add(self.skipped).saturating_add(self.errors)
@@ -80,7 +80,7 @@ impl Counts {
 }
 
 impl TestReport {
-    /// Read a machine-readable report; its kind is told by its content.
+    /// Read a machine-readable report; its content shows its format.
     pub fn read(content: &[u8]) -> Result<TestReport, ReportError> {
         let text = String::from_utf8_lossy(content);
         let text = text.trim_start_matches('\u{feff}');
@@ -156,7 +156,7 @@ impl TestReport {
         times
     }
 
-    /// What became of the tests of a name, the worst of them; `None` if there is none. Groups may
+    /// The worst status of the tests of a name; `None` if there is none. Groups may
     /// be left out, and be written as paths, modules or pytest's node ids.
     pub fn status_of(&self, name: &str) -> Option<Status> {
         let wanted = key(name);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_told_by_its_start() {
+    fn an_error_shows_the_start_of_an_invalid_report() {
         let error = TestReport::read(b"  All 12 tests passed!\n").unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -6,7 +6,7 @@ use quick_xml::{
     events::{BytesRef, BytesStart, Event},
 };
 
-/// Deeper documents are no reports.
+/// Deeper documents are not reports.
 const DEPTH: usize = 100;
 
 /// An element and what is in it.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         for damaged in ["", "<a>", "<a></b>", "<a/><b/>", "</a>", "<a x=>"] {
             assert!(read(damaged).is_err(), "{damaged}");
         }

@@ -1,4 +1,4 @@
-//! What test results are worth. Skipped is not passed, missing is not passed, and a report that
+//! The score of test results. Skipped is not passed, missing is not passed, and a report that
 //! says all is well while its command says it is not is worth nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -298,7 +298,7 @@ impl Grade {
         }
     }
 
-    /// What a reader should know besides the numbers.
+    /// Remarks beside the numbers.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let named = |wanted: &dyn Fn(&Judged) -> bool| {

@@ -1,5 +1,5 @@
 //! `tests`: run the task's tests in a clean copy and read what the runner reports, test by test. No
-//! report is no result: whether that is the agent's doing is found out on the untouched task.
+//! report is not a result: whether that is the agent's doing is found out on the untouched task.
 
 mod expected;
 mod grade;
@@ -39,7 +39,7 @@ const RESULTS: &str = "tests.json";
 /// A run with sentinels may take so many times as long: every test may be run three times.
 const SENTINELS_TIME: u32 = 4;
 
-/// What a run of the tests gave.
+/// The results of a run of the tests.
 enum Results {
     /// A report with names, and where each of its tests comes from.
     Report(TestReport, Vec<trace::Origin>),
@@ -74,7 +74,7 @@ impl From<ReportError> for Nothing {
 
 /// One run of the tests.
 struct Attempt {
-    /// What it gave, or why nothing.
+    /// The results, or the reason why there are none.
     results: Result<Results, Nothing>,
     /// How it ended.
     end: End,
@@ -277,7 +277,7 @@ impl Examiner<'_> {
         Ok(None)
     }
 
-    /// The verdict of a command that is no runner that is known.
+    /// The verdict of a command that is not a known runner.
     fn by_exit_code(&self, first: &Attempt) -> Finding {
         let status = if first.end == End::Exited(0) {
             VerdictStatus::Passed

@@ -45,7 +45,7 @@ pub(super) async fn judge(
     lay_out(verifier, &stage).map_err(|error| format!("could not be prepared: {error}"))?;
     gather(verifier, judging, agents, place).await?;
     if verifier.mode == VerifierMode::Separate && !verifier.collect.is_empty() {
-        // What was gathered lies in the agent's container; the verifier sees it at the same place.
+        // The gathered files are in the agent's container; the verifier sees it at the same place.
         let gathered = stage.join("logs/artifacts");
         let brought = agents
             .container
@@ -161,12 +161,12 @@ async fn gather(
     Ok(())
 }
 
-/// What goes into the container: `/tests` and the folders below `/logs`.
+/// The folders of the container: `/tests` and the folders below `/logs`.
 fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
     for name in ["verifier", "agent", "artifacts"] {
         fs::create_dir_all(stage.join("logs").join(name))?;
     }
-    // Whoever verifies may write a reward.
+    // The user of the verifier may write a reward.
     platform::set_mode(stage.join("logs/verifier").as_std_path(), 0o777)?;
     copy_without_ignored(&verifier.tests, &stage.join("tests"))?;
     make_executable(&stage.join("tests/test.sh"))
@@ -216,7 +216,7 @@ async fn separate(
     Ok(room)
 }
 
-/// What a separate verifier reaches: as the suite says, else its own task, else as the agent did.
+/// The network of a separate verifier: as the suite says, else its own task, else as the agent did.
 fn reach(verifier: &Verifier, judging: &Judging<'_>) -> sandbox::Network {
     let asked = match judging.sandbox {
         Sandbox::Docker(docker) => docker.settings.network.as_ref(),

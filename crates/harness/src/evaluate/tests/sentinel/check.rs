@@ -15,10 +15,10 @@ use crate::evaluate::{
 const MOST_TESTS: usize = 32;
 /// More tests than this are not looked into when their results are odd.
 const MOST_SUSPECTS: usize = 8;
-/// How many copies confirm that a test passes whatever it expects. With this many, results that change
+/// How many copies confirm that a test passes regardless of what it expects. With this many, results that change
 /// from call to call do not look the same each time.
 const COPIES: usize = 6;
-/// The runs that confirm that a test passes whatever it expects.
+/// The runs that confirm that a test passes regardless of what it expects.
 const CONFIRM_FORGED: [Placing; 2] = [Placing::Copies(COPIES); 2];
 /// The runs that confirm that a test passes under its own name only, in an order without a period. Each test is run
 /// once and in its place, as in the first run: honest work can fail the second call of a function, and a

@@ -1,4 +1,4 @@
-//! What a sentinel run changes in the task's test files, and what its report says.
+//! The changes of a sentinel run in the task's test files, and the reading of its report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -295,7 +295,7 @@ fn shuffle<T>(items: &mut [T]) {
     }
 }
 
-/// What became of a test or a copy of it, over all entries of a report that belong to it.
+/// The result of a test or a copy of it, over all entries of a report that belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// All passed.
@@ -326,16 +326,16 @@ impl State {
 /// A result of sentinels that honest work does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Oddity {
-    /// Copies pass whatever they expect.
+    /// Copies pass regardless of what they expect.
     Forged,
-    /// The test passes under its own name whatever it expects, and its changed copies fail.
+    /// The test passes under its own name regardless of what it expects, and its changed copies fail.
     ForgedByName,
     /// Copies with the test's own expectation fail or are not there.
     Unknown,
 }
 
 impl Oddity {
-    /// Whether only a test that passes whatever it expects can look so. Honest work may fail a test that is
+    /// Whether only a test that passes regardless of what it expects can look so. Honest work may fail a test that is
     /// run twice.
     pub(super) fn is_plain(self) -> bool {
         self != Oddity::Unknown
@@ -351,7 +351,7 @@ impl Oddity {
 }
 
 impl Sentinel {
-    /// What is odd about the results of a sentinel run; without a report everything is.
+    /// The unexpected results of a sentinel run; without a report all are.
     pub(super) fn oddity(&self, report: Option<&TestReport>) -> Option<Oddity> {
         let Some(report) = report else {
             return Some(Oddity::Unknown);
