@@ -2,26 +2,26 @@
 
 use proctor_testkit::layers;
 
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 28] = [
     "agent",
     "fault",
     "verdict",
-    "transcript",
-    "reader",
-    "tokens",
-    "aider",
-    "claude_code",
     "command_line",
     "model_name",
     "setting",
     "cli",
+    "tokens",
+    "litellm",
+    "transcript",
+    "reader",
+    "aider",
+    "claude_code",
     "codex",
     "plain",
     "copilot",
     "opencode",
     "command",
     "gemini_cli",
-    "litellm",
     "mini_swe",
     "null",
     "oracle",
@@ -29,6 +29,9 @@ const ORDER: [&str; 26] = [
     "thunderdome",
     "registry",
     "switch",
+    // Helpers of tests.
+    "recorded",
+    "replay",
 ];
 
 #[test]
