@@ -88,6 +88,10 @@ impl fmt::Debug for ScriptHook {
 /// A URL that the results are sent to.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::unsafe_derive_deserialize,
+    reason = "`tokio::select!` in a method of it expands to unsafe code"
+)]
 pub struct WebhookHook {
     /// The URL.
     pub url: String,

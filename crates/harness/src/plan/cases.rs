@@ -42,7 +42,7 @@ impl TrialPlan {
         let plans = if options.agents.is_empty() {
             vec![TrialPlan::of_case(case, host, options, gateway)?]
         } else {
-            TrialPlan::with_agents(case, host, (settings, options), gateway)?
+            TrialPlan::with_agents(case, host, (settings, options), gateway.as_ref())?
         };
         for plan in &plans {
             plan.check_gateway()?;
@@ -55,7 +55,7 @@ impl TrialPlan {
         case: ResolvedCase,
         host: &Host,
         (settings, options): (&Settings, &CaseOptions),
-        gateway: Option<GatewaySettings>,
+        gateway: Option<&GatewaySettings>,
     ) -> Result<Vec<TrialPlan>, ConfigError> {
         let mut faults = Vec::new();
         let evaluators = case::evaluators(&case, &mut faults)?;
@@ -76,7 +76,7 @@ impl TrialPlan {
                 package: made.package,
                 policy: Policy::default(),
                 number: 1,
-                gateway: gateway.clone(),
+                gateway: gateway.cloned(),
             })
         };
         options.agents.iter().map(plan).collect()
