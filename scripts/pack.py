@@ -58,7 +58,7 @@ def epoch():
 
 
 def printed(program, *args):
-    """What a program prints, in bytes with Unix line ends."""
+    """The output of a program, in bytes with Unix line endings."""
     try:
         done = subprocess.run([str(program), *args], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:

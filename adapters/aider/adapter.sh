@@ -18,7 +18,7 @@ trap 'exit 143' TERM
 
 [ -z "${PROXY_URL:-}" ] || export ANTHROPIC_BASE_URL="$PROXY_URL" ANTHROPIC_API_BASE="$PROXY_URL"
 
-# Commits are left to whoever compares: the change is the work, committed or not.
+# The evaluation handles commits: the change is the work, committed or not.
 aider --yes-always --no-auto-commits --no-check-update --no-show-model-warnings --analytics-disable \
   --message-file "$TASK_DESCRIPTION" --model "${AIDER_MODEL:-anthropic/claude-sonnet-4-5}" </dev/null &
 agent=$!

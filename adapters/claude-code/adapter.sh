@@ -18,13 +18,13 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 [ -z "${PROXY_URL:-}" ] || export ANTHROPIC_BASE_URL="$PROXY_URL"
-# The container is the boundary; root in it is nobody outside.
+# The container is the boundary; root in it has no rights outside.
 export IS_SANDBOX=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
 
 set -- --print --verbose --output-format stream-json --permission-mode bypassPermissions
 [ -z "${CLAUDE_MODEL:-}" ] || set -- "$@" --model "$CLAUDE_MODEL"
 
-# A pipe with a name, so that the exit code is the agent's and not that of whoever reads it.
+# A named pipe, so that the exit code is the agent's and not that of the reader.
 mkfifo "$events/pipe"
 tee "$events/all" < "$events/pipe" &
 reader=$!

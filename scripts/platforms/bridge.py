@@ -23,7 +23,7 @@ import threading
 PATH = re.compile(r"(?P<before>^|=|file:///)(?:\\\\\?\\)?(?P<drive>[A-Za-z]):(?P<rest>[\\/].*|$)", re.S)
 # Variables of git that hold several paths.
 LISTS = ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CEILING_DIRECTORIES")
-# What git says about places is all that these write.
+# These programs only write git's output about paths.
 SAY_PLACES = ("rev-parse", "worktree")
 AS_ON_WINDOWS = ["-c", "core.fileMode=false", "-c", "core.symlinks=false"]
 SYSTEM_CONFIG = "[core]\n\tautocrlf = true\n"
@@ -54,7 +54,7 @@ class Drives:
 
 
 class Request:
-    """What a program under Wine was asked to do."""
+    """The request of a program under Wine."""
 
     def __init__(self, incoming, word):
         self.args, self.env, values = [], {}, {}
@@ -207,7 +207,7 @@ def serve(link, word, system_config):
         output.join()
     code = child.wait()
     send(b"x", bytes([code if code >= 0 else 128 - code]))
-    # Input that nobody has read would reset the connection, and with it what the caller has not read yet.
+    # Unread input would reset the connection, and lose data that the caller has not read yet.
     link.shutdown(socket.SHUT_WR)
     feeder.join(10)
     link.close()

@@ -45,7 +45,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What passes on the clock: no safe call tells what was used.
+/// Wall-clock time: there is no safe call for the used time.
 #[cfg(windows)]
 fn cpu_seconds() -> f64 {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

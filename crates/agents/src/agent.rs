@@ -1,5 +1,5 @@
-//! What an adapter is: the code that drives one kind of agent. Adapters do no I/O; they say
-//! what to run and read what came out. The open set of them is the slice in `agents`.
+//! Adapters: the code that drives one kind of agent. Adapters do no I/O; they define the command
+//! and interpret its output. All adapters are in a slice in `agents`.
 
 mod prompt;
 
@@ -32,7 +32,7 @@ pub struct AgentSection<'a> {
     pub config: &'a Node,
     /// The folder of the file that it stands in.
     pub folder: &'a Utf8Path,
-    /// What the task asks, for an agent of a suite: such an agent has no prompt of its own.
+    /// The prompt of the task, for an agent of a suite, which has no prompt of its own.
     pub prompt: Option<&'a PromptSource>,
 }
 
@@ -49,7 +49,7 @@ pub trait Adapter: Sync {
         None
     }
 
-    /// Who makes its models, for the log.
+    /// The provider of its models, for the log.
     fn provider(&self) -> &'static str {
         "unknown"
     }
@@ -155,7 +155,7 @@ pub trait Agent: Send + Sync {
         None
     }
 
-    /// What to run, in which environment, and how to read it. Pure.
+    /// The command, its environment, and the session that reads its output. Pure.
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError>;
 }
 
@@ -195,11 +195,11 @@ pub enum Authentication {
     Found(String),
     /// There are none, or they are known to be bad.
     Missing,
-    /// It cannot be told without trying.
+    /// Unknown before a trial run.
     Unknown,
 }
 
-/// What `launch` may know.
+/// The input of `launch`.
 #[derive(Debug)]
 pub struct LaunchContext<'a> {
     /// The working directory: the one-commit copy of the repo.
@@ -242,7 +242,7 @@ pub enum ReferenceAt {
     },
 }
 
-/// What to run.
+/// The command.
 pub struct Launch {
     /// Program and arguments.
     pub argv: Vec<String>,
@@ -253,13 +253,13 @@ pub struct Launch {
     /// Files that the agent leaves behind and that the session reads after the end: some
     /// CLIs tell only there what they used.
     pub collect: Vec<Utf8PathBuf>,
-    /// What goes to standard input.
+    /// The standard input.
     pub input: Input,
-    /// What standard output is.
+    /// The format of standard output.
     pub terminal: Terminal,
     /// End the agent when it says nothing for so long (on top of the test case's own limits).
     pub message_deadline: Option<Duration>,
-    /// Who reads the output.
+    /// The session that reads the output.
     pub session: Box<dyn Session>,
 }
 
@@ -318,18 +318,18 @@ impl Launch {
     }
 }
 
-/// What goes to the agent's standard input.
+/// The standard input of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Nothing: it is closed.
     Closed,
     /// These bytes, then it is closed.
     Bytes(Vec<u8>),
-    /// What the session replies.
+    /// The replies of the session.
     Session,
 }
 
-/// What the agent's standard output is.
+/// The format of the agent's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terminal {
     /// Pipes: standard output and error apart.
@@ -342,9 +342,9 @@ pub enum Terminal {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct LaunchError {
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do.
+    /// A suggestion for the user.
     pub hint: Option<String>,
     /// A code for the log.
     pub code: String,

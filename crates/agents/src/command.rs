@@ -225,7 +225,7 @@ fn uses(command: &[String], placeholder: &str) -> bool {
     command.iter().any(|word| word.contains(&placeholder))
 }
 
-/// A name in braces that stands for nothing. `${NAME}` and JSON are no placeholders.
+/// An unknown name in braces. `${NAME}` and JSON are not placeholders.
 fn unknown(word: &str) -> Option<&str> {
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');

@@ -160,7 +160,7 @@ struct CopilotReader {
     transcript: Transcript,
     usage: Option<Usage>,
     is_introduced: bool,
-    /// It was told to stop. Its result says exit code 0 all the same.
+    /// It got SIGTERM. Its result has exit code 0 nevertheless.
     is_aborted: bool,
 }
 

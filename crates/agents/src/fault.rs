@@ -5,9 +5,9 @@ use proctor_record::outcome::{Outcome, provider_failure};
 /// A failed call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ApiFault {
-    /// The HTTP status, where it is told.
+    /// The HTTP status, if it is reported.
     pub(super) status: Option<u64>,
-    /// What the CLI says about it. Never what a model said.
+    /// The error message of the CLI. Never the model's text.
     pub(super) message: String,
 }
 

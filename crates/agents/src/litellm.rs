@@ -1,4 +1,4 @@
-//! What agents built on `LiteLLM` share: how models are named and where they are reached.
+//! Shared by agents built on `LiteLLM`: names of models and their URLs.
 
 use super::{
     cli::{CliContestant, Login},

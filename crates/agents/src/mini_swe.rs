@@ -124,7 +124,7 @@ fn setup(
     Ok(())
 }
 
-/// What the lines of standard output are.
+/// The format of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A conversation for human eyes; the trajectory comes as a file.
@@ -244,7 +244,7 @@ impl MiniReader {
     }
 }
 
-/// What the shell answered. The call that says that all is done is never run.
+/// The output of the shell. The final call is never run.
 fn tool_result(message: &Value, content: &str, host: &mut dyn SessionHost) {
     let code = message.pointer("/extra/returncode").and_then(Value::as_i64);
     let why = text(message, "/extra/exception_info").unwrap_or_default();
@@ -259,7 +259,7 @@ fn tool_result(message: &Value, content: &str, host: &mut dyn SessionHost) {
     transcript::answer(host, id, output, failed);
 }
 
-/// What its exit status stands for. It exits with 0 at its own limits, too.
+/// The meaning of its exit status. It exits with 0 at its own limits, too.
 fn end(status: &str, said: &str) -> End {
     match status {
         "Submitted" => End::Done,

@@ -259,8 +259,8 @@ impl OpenCodeReader {
         };
     }
 
-    /// A stream that broke off, or an answer that is no stream: it asks again at once, without
-    /// an end, so it has to be ended.
+    /// A broken stream, or a response that is not a stream: it retries at once and without limit,
+    /// so it has to be stopped.
     fn empty_step(&mut self, host: &mut dyn SessionHost) {
         self.empty_steps += 1;
         let fault = ApiFault::said("the connection broke off, or the answer was no event stream");

@@ -1,5 +1,5 @@
-//! What agents that are plain programs share: their output is text, and their exit code tells
-//! what became of them.
+//! Shared by agents that are plain programs: their output is text, and their exit code decides the
+//! outcome.
 
 use std::borrow::Cow;
 

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::agent::{Adapter, Agent, AgentSection, Endpoint, Launch, LaunchContext, LaunchError};
 
-/// What a session told, a line for each event.
+/// The events of a session, one line each.
 #[derive(Default)]
 pub(super) struct Told(pub(super) String);
 
@@ -198,7 +198,7 @@ pub(super) fn configured(
     })
 }
 
-/// What is wrong with `config`: each complaint with its hint.
+/// Faults of `config`, each with its hint.
 pub(super) fn refusals(adapter: &dyn Adapter, config: &serde_json::Value) -> String {
     let faults = configured(adapter, config).err().unwrap_or_default();
     let lines = faults.iter().map(|fault| {

@@ -14,7 +14,7 @@ use crate::agent::{
     Adapter, Agent, AgentSection, Endpoint, Launch, LaunchContext, LaunchError, PromptSource,
 };
 
-/// What a session was given.
+/// The input of a session.
 #[derive(Default)]
 pub(super) struct Recorded<'a> {
     pub(super) stdout: &'a str,
@@ -76,7 +76,7 @@ fn short(text: Text<'_>) -> String {
     }
 }
 
-/// What the session concludes, and what it told on the way.
+/// The conclusion of the session, and its events.
 pub(super) fn play(mut session: Box<dyn Session>, recorded: &Recorded<'_>) -> (Conclusion, String) {
     let mut notes = Notes::default();
     for line in recorded.stdout.lines() {
@@ -173,7 +173,7 @@ pub(super) fn configure(adapter: &dyn Adapter, yaml: &str) -> Result<Box<dyn Age
     })
 }
 
-/// What is launched for `config`.
+/// The launch for `config`.
 pub(super) fn launch(
     adapter: &dyn Adapter,
     config: &str,

@@ -23,7 +23,7 @@ pub fn configure(
     })
 }
 
-/// A key that is unknown here and known elsewhere is no slip of the pen.
+/// A key that is unknown here but known elsewhere is not a typo.
 fn explain(adapter: &dyn Adapter, fault: Fault) -> Fault {
     let FaultKind::UnknownKey(key) = &fault.kind else {
         return fault;
@@ -68,10 +68,10 @@ mod tests {
     use crate::agent::{Endpoint, LaunchContext};
     use proctor_record::record::cli::Installed;
 
-    /// What every agent understands, whichever it is.
+    /// Keys of every agent.
     const COMMON: &str = "prompt: Mend leap.sh.";
 
-    /// What an agent cannot be without.
+    /// Required keys of an agent.
     fn needed(kind: &str) -> &'static str {
         match kind {
             "command" => "command: [sh, \"{model}\"]",

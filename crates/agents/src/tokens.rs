@@ -1,5 +1,5 @@
-//! Tokens and cost added up in one convention, whatever a CLI's own is: input without what was
-//! read from or written to the prompt cache, output with reasoning.
+//! Tokens and cost in one convention for all CLIs: input without tokens read from or written to the
+//! prompt cache, output with reasoning.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use proctor_record::{
 };
 use serde_json::Value;
 
-/// What some calls used. `None` is unknown.
+/// The usage of some calls. `None` is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
     pub(super) input: Option<u64>,
@@ -28,7 +28,7 @@ impl Tokens {
         self
     }
 
-    /// The sum. What one of the two does not tell, the other's figure stands for.
+    /// The sum. If one figure is unknown, the other is used.
     #[must_use]
     pub(super) fn plus(self, other: Tokens) -> Tokens {
         let add = |a: Option<u64>, b: Option<u64>| match (a, b) {

@@ -1,4 +1,4 @@
-//! What the sessions of all CLIs keep on the way: who runs, what was counted, the last words.
+//! State shared by the sessions of all CLIs: the agent, counts, the last message.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ const QUOTED_LINES: usize = 5;
 /// How much of one line.
 const QUOTED_CHARS: usize = 300;
 
-/// What is kept of a session.
+/// The state of a session.
 #[derive(Default)]
 pub(super) struct Transcript {
     pub(super) end: End,
@@ -39,8 +39,8 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    /// Read a line as a JSON object with a `type`. Terminal escapes around it and bytes that
-    /// are no UTF-8 are no reason to lose one; what is left is counted.
+    /// Reads a line as a JSON object with a `type`. Terminal escapes around it and invalid UTF-8
+    /// are tolerated; other lines are counted.
     pub(super) fn object(&mut self, line: &[u8]) -> Option<Value> {
         let text = String::from_utf8_lossy(line);
         let text = strip_ansi(&text);

@@ -16,7 +16,7 @@ const SIGKILL: i32 = 9;
 pub(super) struct Names {
     /// In messages, such as `OpenCode`.
     pub(super) title: &'static str,
-    /// What codes begin with, such as `OPENCODE`.
+    /// The prefix of codes, such as `OPENCODE`.
     pub(super) code: &'static str,
     /// How to log in: a hint that begins with a lower-case letter.
     pub(super) login: &'static str,
@@ -83,7 +83,7 @@ impl Names {
             .with_hint("remove it, or run without the gateway")
     }
 
-    /// What became of the run, and the errors to log for it.
+    /// The outcome of the run, and the errors for the log.
     pub(super) fn judge(
         self,
         end: &End,
@@ -199,7 +199,7 @@ impl Names {
             (_, Some(signal)) => format!("was ended by signal {signal}"),
             (code, None) => exit_in_words(code.unwrap_or_default()),
         };
-        // Before there is a session, what went wrong is told only here.
+        // Before there is a session, errors are reported only here.
         let fault = ApiFault::said(last_words);
         if let Some(outcome @ (Outcome::Auth | Outcome::Quota)) = fault.outcome() {
             return self.infrastructure(outcome, &fault.describe());

@@ -11,9 +11,9 @@ use crate::{node::Span, snippet};
 pub struct Fault {
     /// Where.
     pub span: Span,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do.
+    /// A suggestion for the user.
     pub hint: Option<String>,
     /// The kind, for code that handles some faults in its own way.
     pub kind: FaultKind,
@@ -62,7 +62,7 @@ pub struct ConfigError {
     pub path: Utf8PathBuf,
     /// Its text; `None` when it could not be read, and then faults have no place.
     pub text: Option<String>,
-    /// What is wrong, at least one.
+    /// The faults, at least one.
     pub faults: Vec<Fault>,
 }
 

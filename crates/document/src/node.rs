@@ -25,11 +25,11 @@ impl Span {
 pub struct Node {
     /// Where it stands.
     pub span: Span,
-    /// What it is.
+    /// The kind of node.
     pub value: Value,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Nothing.

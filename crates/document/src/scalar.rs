@@ -1,5 +1,5 @@
-//! What a YAML scalar means: the core schema of YAML 1.2, so that `yes`, `1_000` and `12:30` are
-//! text, and a tag may say otherwise.
+//! The type of a YAML scalar: the core schema of YAML 1.2, so that `yes`, `1_000` and `12:30` are
+//! text, unless a tag says otherwise.
 
 use serde_saphyr::granit_parser::{ScalarStyle, Tag};
 

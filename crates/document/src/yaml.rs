@@ -68,7 +68,7 @@ fn check_json(text: &str) -> Result<(), Fault> {
     Err(Fault::new(span, format!("not valid JSON: {message}")))
 }
 
-/// What an anchor stands for, and what each use of it adds to the tree.
+/// The content of an anchor, and the nodes that each use adds to the tree.
 struct Anchored {
     node: Node,
     size: Size,

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// An error with its causes, in one line. A cause that the one before has told already, as those
-/// of http libraries do, is not told again.
+/// An error with its causes, in one line. A cause whose text is already part of the previous one,
+/// as in http libraries, is skipped.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -17,7 +17,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// What is at the bottom of an error: libraries wrap what the system said in words of their own.
+/// The root cause of an error: libraries wrap errors of the system in their own.
 pub fn root(mut error: &dyn Error) -> String {
     while let Some(cause) = error.source() {
         error = cause;

@@ -1,5 +1,5 @@
-//! What became of a trial: one closed set of outcomes, and how a process ended, as data.
-//! Infrastructure faults are outcomes of their own, so that they never look like a score.
+//! The end of a trial: one closed set of outcomes, and the exit of a process, as data.
+//! Infrastructure failures are separate outcomes, so that they never look like a score.
 
 mod provider_failure;
 mod reset_time;
@@ -146,7 +146,7 @@ pub struct Ending {
     pub ended_by: Option<EndedBy>,
 }
 
-/// How a process exited, in words; a crash is told by its name where the system has only codes for it.
+/// The exit of a process in words; a crash is named where the system has only codes for it.
 pub fn exit_in_words(code: i32) -> String {
     let status = proctor_process::Status::Code(code);
     match status.crash() {

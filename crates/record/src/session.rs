@@ -44,15 +44,15 @@ pub trait Session: Send {
     /// A line too long to be parsed went by; it is in the raw log only.
     fn on_oversized_line(&mut self, source: Source, bytes: u64);
 
-    /// A file that `Launch::collect` names, as the agent left it: after all output was seen
-    /// and before `finish`. A file that is not there is not told of.
+    /// A file that `Launch::collect` names: read after all output and before `finish`. Missing
+    /// files are skipped.
     fn on_file(&mut self, _path: &Utf8Path, _bytes: &[u8], _host: &mut dyn SessionHost) {}
 
     /// The process has ended and all its output was seen.
     fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion;
 }
 
-/// What a session can do to the world around it.
+/// The actions of a session.
 pub trait SessionHost {
     /// Tell what was understood.
     fn event(&mut self, event: SessionEvent<'_>);
@@ -103,7 +103,7 @@ pub enum MessageKind {
 /// Something that a session understood.
 #[derive(Clone, Copy, Debug)]
 pub enum SessionEvent<'a> {
-    /// Who is running, as soon as it is known.
+    /// The running agent, once known.
     Started {
         /// The model, as the agent names it.
         model: Option<&'a str>,
@@ -112,7 +112,7 @@ pub enum SessionEvent<'a> {
         /// The agent's own id of the session.
         session_id: Option<&'a str>,
     },
-    /// Somebody said or thought something.
+    /// A message or a thought.
     Message {
         /// Who.
         role: Role,
@@ -156,10 +156,10 @@ pub enum SessionEvent<'a> {
     Note(&'a str),
 }
 
-/// What a session concludes when the agent has ended.
+/// The conclusion of a session after the agent's end.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
-    /// What became of the trial, as far as the session can tell.
+    /// The outcome of the trial, as far as the session knows.
     pub outcome: Outcome,
     /// The agent's version.
     pub version: Option<String>,
@@ -169,11 +169,11 @@ pub struct Conclusion {
     pub session_id: Option<String>,
     /// How many turns it took, by the agent's account.
     pub turns: Option<u64>,
-    /// What it used; `None` is unknown.
+    /// The usage; `None` is unknown.
     pub usage: Option<Usage>,
     /// The agent's last word.
     pub final_text: Option<String>,
-    /// What went wrong, with codes.
+    /// The errors, with codes.
     pub errors: Vec<LogError>,
     /// What was counted on the way.
     pub counts: Counts,
@@ -182,7 +182,7 @@ pub struct Conclusion {
 }
 
 impl Conclusion {
-    /// The conclusion of a session that told nothing but how it ended.
+    /// The conclusion of a session without data except its end.
     pub fn of(outcome: Outcome, errors: Vec<LogError>) -> Conclusion {
         Conclusion {
             outcome,

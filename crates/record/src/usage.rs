@@ -13,7 +13,8 @@ const NANOS_PER_DOLLAR: f64 = 1e9;
 pub struct Usd(i64);
 
 impl Usd {
-    /// The amount nearest to `dollars`, or `None` when that is no amount (NaN, infinite, too large).
+    /// The amount nearest to `dollars`, or `None` if it is not an amount (NaN, infinite, too
+    /// large).
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the range is checked first"
@@ -135,7 +136,7 @@ impl Figures {
         Some(cached.fold(both, u64::saturating_add))
     }
 
-    /// Both together. What is not known of one is not known of both.
+    /// The sum. A figure that is unknown for one is unknown for both.
     #[must_use]
     pub fn plus(&self, other: &Figures) -> Figures {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));

@@ -23,7 +23,7 @@ pub struct Baseline {
     pub name: String,
     /// The version of Proctor that saved it.
     pub proctor_version: String,
-    /// What it holds.
+    /// Its content.
     #[serde(flatten)]
     pub trials: Trials,
 }

@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use crate::stats::Calibration;
 
-/// What a run tells about a task itself.
+/// Findings of a run about a task itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskSummary {
     /// The task.
     pub task: String,
-    /// What doing nothing scores; null when no null agent was judged on it.
+    /// The score of the null agent; null if it was not judged on this task.
     pub floor: Option<f64>,
-    /// What the reference solution scores; null when no oracle was judged on it.
+    /// The score of the reference solution; null if no oracle was judged on this task.
     pub ceiling: Option<f64>,
-    /// What is wrong with the task.
+    /// Problems of the task.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }

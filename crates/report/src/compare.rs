@@ -18,7 +18,7 @@ use crate::stats::{
     mcnemar, within_tasks,
 };
 
-/// What is compared.
+/// The compared metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -71,7 +71,7 @@ impl Metric {
     }
 }
 
-/// What a comparison speaks of.
+/// The scope of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -98,13 +98,13 @@ pub struct Change {
     pub p_value: f64,
     /// The smallest p-value that so many tasks and trials can give.
     pub smallest_p: f64,
-    /// What can be claimed.
+    /// The conclusion.
     pub told: Told,
-    /// What that speaks of.
+    /// Its scope.
     pub scope: Scope,
     /// How large it is, free of its unit.
     pub effect: Option<Effect>,
-    /// What it would take to be sure.
+    /// The sample size needed for a conclusion.
     pub power: Option<Power>,
     /// How many tasks both tried.
     pub tasks: usize,
@@ -137,7 +137,7 @@ impl Change {
 /// One agent of a set of trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// What it is called here.
+    /// Its label.
     pub label: &'a str,
     /// The trials.
     pub trials: &'a Trials,
@@ -158,7 +158,7 @@ pub struct Versus {
     pub unknown: Vec<Metric>,
     /// Tasks that changed from failed to passed, and back.
     pub tasks_changed: Option<McNemar>,
-    /// What has to be known to read this.
+    /// Notes for reading the comparison.
     pub notes: Vec<String>,
 }
 
@@ -231,7 +231,7 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
     })
 }
 
-/// What the tests say: that over tasks, or where those are too few that over trials.
+/// The result of the tests: over tasks or, if there are too few, over trials.
 struct Found {
     difference: f64,
     interval: Option<Interval>,
@@ -347,7 +347,7 @@ pub enum PairingError {
         /// Those that there are.
         known: Vec<String>,
     },
-    /// Which agents are meant cannot be told.
+    /// It is ambiguous which agents are meant.
     #[error("{baseline} and {candidate} have no agent name in common")]
     NoSharedAgent {
         /// The one.
@@ -360,7 +360,7 @@ pub enum PairingError {
 /// A set of trials, and the agent of it that is meant.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen<'a> {
-    /// What it is called.
+    /// Its name.
     pub label: &'a str,
     /// The trials.
     pub trials: &'a Trials,
@@ -395,7 +395,7 @@ impl<'a> Chosen<'a> {
         self.find(name).map(Some).ok_or_else(missing)
     }
 
-    /// The contenders, or everybody where there are none.
+    /// The contestants, or all agents if there are none.
     fn contenders(self) -> Vec<usize> {
         let all = || 0..self.trials.agents.len();
         let takes_part = |agent: &usize| Role::of(&self.trials.agents[*agent]) == Role::Contender;

@@ -4,7 +4,7 @@ use crate::stats::{Interval, Median, Needed, PassRate, Place, Power};
 
 use super::model::agent::{AgentReport, Figure, Role};
 
-/// What stands for a figure that is not known.
+/// The text for an unknown figure.
 pub(super) const UNKNOWN: &str = "–";
 
 pub(super) fn place(agent: &AgentReport) -> String {
@@ -89,7 +89,7 @@ pub(super) fn number_of(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-/// What it would take to tell two agents apart.
+/// The sample size needed to separate two agents.
 pub(super) fn power(power: &Power) -> String {
     let tasks = match power.tasks {
         Needed::Enough => "as many tasks as these".to_owned(),

@@ -36,7 +36,7 @@ pub struct ForeignMeta {
     total_cost_usd: Option<f64>,
     budget_exceeded: bool,
     greenfield: bool,
-    /// Whether Thunderdome found that the agent never came to work.
+    /// Whether Thunderdome recorded that the agent did no work.
     no_agent_contribution: bool,
     /// Scores that could not be made.
     pub validation_errors: Vec<String>,
@@ -69,7 +69,7 @@ impl ForeignMeta {
         })
     }
 
-    /// What the path of a trial's folder says: `<orchestrator>/<task>/trial-N`.
+    /// The data in the path of a trial's directory: `<orchestrator>/<task>/trial-N`.
     pub fn named_by(folder: &Utf8Path) -> ForeignMeta {
         let mut names = folder.iter().rev().map(str::to_owned);
         let number = names.next().unwrap_or_default();
@@ -146,7 +146,7 @@ impl ForeignMeta {
         self.scores.iter().filter_map(number).collect()
     }
 
-    /// What it cost; `None` when that was not measured.
+    /// The cost; `None` if it was not measured.
     pub fn cost_usd(&self) -> Option<Usd> {
         let cost = self.total_cost_usd.filter(|cost| *cost > 0.0);
         cost.and_then(Usd::from_dollars)

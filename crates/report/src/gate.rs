@@ -14,7 +14,7 @@ use crate::stats::{Level, holm};
 pub struct Rule {
     /// As it was written.
     pub text: String,
-    /// What it is about.
+    /// Its subject.
     pub metric: Metric,
     /// The most that it may change by, with its sign.
     pub limit: Limit,
@@ -36,7 +36,7 @@ pub enum Limit {
 pub struct RuleError {
     /// As it was written.
     pub text: String,
-    /// What is wrong.
+    /// The error.
     pub why: &'static str,
 }
 
@@ -62,7 +62,7 @@ impl std::str::FromStr for Rule {
         let value: Option<f64> = number.parse().ok().filter(|it: &f64| it.is_finite());
         let value = value.ok_or_else(|| fails("what follows < or > is a number, or one with %"))?;
         let is_fall = text[place..].starts_with('<');
-        // `score<0.1` would ask for a gain, which is no protection against a loss.
+        // `score<0.1` would require a gain, which does not protect against a loss.
         let is_sound = if is_fall { value <= 0.0 } else { value >= 0.0 };
         if !is_sound || number.starts_with('+') && is_fall {
             return Err(fails("< takes a negative number, and > a positive one"));
@@ -98,7 +98,7 @@ impl Rule {
     }
 }
 
-/// What became of a rule.
+/// The result of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
@@ -117,7 +117,7 @@ pub enum Ruling {
 pub struct Ruled {
     /// The rule.
     pub rule: String,
-    /// Who was compared.
+    /// The compared agents.
     pub candidate: String,
     /// What became of it.
     pub ruling: Ruling,

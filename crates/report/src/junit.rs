@@ -1,5 +1,5 @@
-//! The trials as JUnit XML: an agent is a suite, a trial a test case. What says nothing of the
-//! agent is an error, what was cut off is skipped; neither is a failure.
+//! The trials as JUnit XML: one test suite per agent, one test case per trial. Excluded trials are
+//! errors and interrupted ones are skipped; neither is a failure.
 
 use std::fmt::Write;
 

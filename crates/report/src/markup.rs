@@ -1,4 +1,4 @@
-//! Text as markup, for HTML and XML: whoever wrote it, it stays text.
+//! Escapes text for HTML and XML.
 
 /// Text in elements and in attributes.
 pub(super) fn escape(text: &str) -> String {

@@ -55,7 +55,7 @@ fn folders_without_plan(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     is_trial.then(|| run.to_owned()).into_iter().collect()
 }
 
-/// What is in the folder of a trial.
+/// The content of a trial's directory.
 enum Found {
     /// No record.
     Nothing,
@@ -65,7 +65,7 @@ enum Found {
     Trial(Box<Seen>),
 }
 
-/// What is kept of a record: its row, and what it tells of its agent and its task.
+/// The data kept of a record: its row, and data about its agent and its task.
 struct Seen {
     trial: Trial,
     agent: AgentRow,

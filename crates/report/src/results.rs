@@ -62,7 +62,7 @@ struct ShownSummary {
     overall_status: String,
 }
 
-/// A file is no `results.json`.
+/// A file is not a `results.json`.
 #[derive(Debug, thiserror::Error)]
 #[error("it is no results.json")]
 pub struct NoResults(#[from] serde_json::Error);

@@ -331,7 +331,7 @@ fn csv_has_a_line_for_each_trial_and_unknown_figures_are_empty() {
     );
 }
 
-/// What an agent says may try anything: it is data in the page.
+/// Text of agents may contain anything: it is data in the page.
 #[test]
 fn hostile_names_and_messages_are_no_markup() {
     let nasty = "</script><script>alert(1)</script>\"'";

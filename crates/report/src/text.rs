@@ -29,7 +29,7 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// What the report is of.
+/// The subject of the report.
 pub(super) fn headline(report: &Report) -> String {
     let totals = &report.totals;
     let runs: Vec<&str> = report.runs.iter().map(|run| run.name.as_str()).collect();
@@ -102,7 +102,7 @@ fn excluded(agent: &AgentReport) -> String {
     }
 }
 
-/// What can and cannot be concluded.
+/// The conclusions, including what cannot be concluded.
 pub(super) fn findings(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &report.groups {

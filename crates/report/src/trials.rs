@@ -1,5 +1,5 @@
-//! What reports keep of each trial: a row of a few figures, whatever the record holds. A set of
-//! rows is what tables, comparisons and saved baselines are made from.
+//! The data of a trial in reports: a row of a few figures, regardless of the size of the record.
+//! Tables, comparisons and saved baselines are made from sets of rows.
 
 use camino::Utf8PathBuf;
 use proctor_record::{
@@ -93,7 +93,7 @@ pub struct Trial {
     pub outcome: Outcome,
     /// Its score; null when nothing can be said of the agent.
     pub score: Option<f64>,
-    /// What it cost; null when unknown.
+    /// The cost; null if unknown.
     pub cost_usd: Option<Usd>,
     /// How long the agent worked; null when it did not.
     pub duration_ms: Option<u64>,
@@ -108,7 +108,7 @@ pub struct Trial {
     /// Judges of which no gateway saw a model answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified_judges: Vec<String>,
-    /// What its score is made of.
+    /// The components of its score.
     pub components: Vec<Component>,
     /// Why it did not pass, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -170,7 +170,7 @@ fn scored(record: &Record) -> Option<Score> {
     record.score.clone().or_else(made)
 }
 
-/// What the score of a trial is made of; an evaluator that is there twice has a number.
+/// The components of a trial's score; a repeated evaluator has a number.
 pub fn components_of(record: &Record) -> Vec<Component> {
     let mut components: Vec<Component> = Vec::new();
     let parts = scored(record).map(|score| score.components);
@@ -292,7 +292,7 @@ fn message(record: &Record) -> String {
     tame(&text).chars().take(LONGEST_MESSAGE).collect()
 }
 
-/// A text on one line and without control characters, whoever wrote it.
+/// A text on one line and without control characters.
 pub fn tame(text: &str) -> String {
     let words = text.split(|c: char| c.is_control() || c.is_whitespace());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();

@@ -17,7 +17,7 @@ use crate::stats::Told;
 /// Comparisons, and what became of the rules.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// What the figures depend on besides the records.
+    /// The settings of the figures.
     pub basis: Basis,
     /// Each pair of agents.
     pub comparisons: Vec<Versus>,
@@ -162,7 +162,7 @@ fn verdict(change: &Change) -> String {
     }
 }
 
-/// What the table has no room for.
+/// The figures that do not fit in the table.
 fn lines(versus: &Versus) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(changed) = versus.tasks_changed {

@@ -16,8 +16,8 @@ const LOCK: &str = "lock";
 
 /// A trial's own folder. It is removed when it is dropped.
 ///
-/// Its lock is a file beside it that is made before the folder and removed after it, so that at
-/// no instant, whenever its owner is killed, is there a folder that nobody is known to own.
+/// Its lock is a file next to it that is created before the directory and removed after it.
+/// Therefore there is never a directory without a known owner, even if the owner is killed.
 #[derive(Debug)]
 pub struct Area {
     /// The folder.
@@ -31,7 +31,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Make one below `temp`. What dead runs left there is removed first.
+    /// Creates one below `temp`, after removing leftovers of dead runs.
     pub fn create(temp: &Utf8Path) -> io::Result<Area> {
         sweep(temp);
         let (path, held) = claim(temp)?;
@@ -144,7 +144,7 @@ pub fn dead(temp: &Utf8Path) -> impl Iterator<Item = Dead> {
     })
 }
 
-/// Remove an area, and then its lock. What cannot be removed now is swept by the next run.
+/// Removes a directory, and then its lock. Leftovers are removed by the next run.
 fn discard(lock: &Utf8Path) {
     if dir::remove(lock.with_extension("")).is_ok() {
         let _ = fs::remove_file(lock);

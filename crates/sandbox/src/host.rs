@@ -1,5 +1,5 @@
-//! What the harness may know of the machine and the user. The cli crate fills it in; nothing
-//! below reads the environment by itself.
+//! The harness's view of the machine and the user. The cli crate fills it in; no other crate reads
+//! the environment.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct Host {
     pub name: String,
     /// The program that runs: the first process of containers.
     pub binary: Utf8PathBuf,
-    /// What watches over the processes that we start.
+    /// The supervisor of the processes that we start.
     pub supervisor: Supervisor,
 }
 

@@ -37,7 +37,7 @@ const OF_INSTALLERS: [&str; 5] = [
 ];
 /// How long an installation may take.
 const LONGEST: Duration = Duration::from_mins(10);
-/// How much of what a failed installation said is told.
+/// The maximum length of the quoted output of a failed installation.
 const TOLD: usize = 2000;
 
 /// Where the package of one who takes part in a trial is seen in its container: the agent's, or with
@@ -74,10 +74,10 @@ pub enum PackageError {
     /// There is nowhere to put it.
     #[error("there is no folder for caches: neither XDG_CACHE_HOME nor HOME is set")]
     NoCache,
-    /// There is nobody to install it.
+    /// There is no installer.
     #[error("`npm`, which installs {package}, is not on PATH")]
     NoNpm {
-        /// What was to be installed.
+        /// The package.
         package: String,
     },
     /// There is no Python to install it with.
@@ -85,7 +85,7 @@ pub enum PackageError {
         "there is no Python {version} with pip on this machine to install {package}, which is to run with Python {version}"
     )]
     NoPython {
-        /// What was to be installed.
+        /// The package.
         package: String,
         /// The Python that it would run with.
         version: PythonVersion,
@@ -93,33 +93,33 @@ pub enum PackageError {
     /// There is no Python to run it with.
     #[error("there is no `python3` to run {package} with")]
     NothingToRunWith {
-        /// What was to be installed.
+        /// The package.
         package: String,
     },
     /// The installation failed.
     #[error("`{command} {package}` failed: {message}")]
     Failed {
-        /// Who was to install it.
+        /// The installer.
         command: &'static str,
-        /// What was to be installed.
+        /// The package.
         package: String,
-        /// What that said.
+        /// Its output.
         message: String,
     },
     /// The package is not what we took it for.
     #[error("{package} has no program `{program}`")]
     NoProgram {
-        /// What was installed.
+        /// The installed package.
         package: String,
-        /// What is not in it.
+        /// The missing program.
         program: &'static str,
     },
-    /// What is installed here does not run there.
+    /// The installed program does not run there.
     #[error(
         "{package} cannot be installed for Linux containers on this system: use an image that has it, or an agent without `version`"
     )]
     NotForContainers {
-        /// What was to be installed.
+        /// The package.
         package: String,
     },
     /// The cache cannot be used.
@@ -127,7 +127,7 @@ pub enum PackageError {
     Cache {
         /// The folder.
         folder: Utf8PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -208,9 +208,8 @@ impl Package {
         Ok(())
     }
 
-    /// The package, installed now if it is not there yet. Whoever else wants it meanwhile, in this
-    /// process or another, waits for the same installation. `python` is what a package of `PyPI` will
-    /// run with.
+    /// The package, installed now if necessary. Other users in this process or another wait for the
+    /// same installation. `python` is the interpreter for a package of `PyPI`.
     pub async fn install(
         &self,
         host: &Host,
@@ -380,7 +379,7 @@ fn first_bytes(path: &Utf8Path) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Let everybody read and run what everybody is to use: agents are seldom the user that we are.
+/// Makes shared files readable and executable for all users: agents often run as another user.
 fn share(folder: &Utf8Path) -> io::Result<()> {
     if !platform::HAS_MODES {
         return Ok(());

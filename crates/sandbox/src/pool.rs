@@ -1,5 +1,5 @@
 //! The places where the trials of a run execute: one sandbox, or several Docker engines that share
-//! the trials by their free slots and memory. What an engine that dies was doing is done elsewhere.
+//! the trials by their free slots and memory. Trials of an engine that dies run elsewhere.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -56,7 +56,7 @@ struct Member {
 pub struct LostEngine {
     /// Where it should listen.
     pub address: String,
-    /// What was seen of it.
+    /// Its observed state.
     pub reason: String,
 }
 
@@ -180,7 +180,7 @@ impl Pool {
         let over = CancellationToken::new();
         let _until_then = over.clone().drop_guard();
         let peers: Vec<Peer> = self.members.iter().filter_map(Member::peer).collect();
-        // A single engine may come back, and nobody else could do what it has.
+        // A single engine may come back, and there is no other to run its trials.
         if peers.len() > 1 {
             let suspected = Arc::clone(&self.suspected);
             tokio::task::spawn_blocking(move || watch(&peers, &suspected, &over));
@@ -215,7 +215,7 @@ impl Member {
     }
 
     async fn close(&self) {
-        // What a dead one has left is removed by the next run, unless it is back by now.
+        // Leftovers of a dead engine are removed by the next run, unless it is back by now.
         let is_dead = self.dead.is_cancelled();
         match self.sandbox.engine() {
             Some(engine) if is_dead && !engine.answers().await => {}
@@ -257,19 +257,19 @@ async fn find_dead(peers: &[Peer], suspected: &Notify) {
     }
 }
 
-/// Who has left too many questions unanswered by now.
+/// The engines that have left too many pings unanswered.
 fn dead(unanswered: &mut [u32], answers: &[bool]) -> Vec<usize> {
     for (count, answers) in unanswered.iter_mut().zip(answers) {
         *count = if *answers { 0 } else { *count + 1 };
     }
-    // Where nobody answers it is rather us who are cut off.
+    // If no engine responds, this machine is probably disconnected.
     let can_tell = answers.contains(&true);
     let silent = unanswered.iter().enumerate();
     let silent = silent.filter(|(_, count)| can_tell && **count >= UNANSWERED);
     silent.map(|(index, _)| index).collect()
 }
 
-/// A member, to whoever has to choose one.
+/// A member, for choosing one.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     capacity: Capacity,
@@ -277,8 +277,8 @@ struct Offer {
     is_dead: bool,
 }
 
-/// The living member with the fewest trials for what it has, and memory for one more. An engine that does nothing has
-/// room for one: if that is too much for it, its record says so, and nobody waits for ever.
+/// The live member with the lowest load and memory for one more trial. An idle engine always
+/// accepts one: if that is too much, its record says so, and no trial waits forever.
 fn choose(offers: &[Offer], needs: Option<u64>) -> Option<usize> {
     let has_room = |offer: &Offer| {
         let wanted = needs.map(|needs| needs.saturating_mul(offer.trials + 1));
@@ -320,7 +320,7 @@ impl EngineSlot<'_> {
             biased;
             () = self.died() => true,
             () = answered => false,
-            // Nobody is declared dead when none answers.
+            // No engine is declared dead when none responds.
             () = tokio::time::sleep(PATIENCE) => false,
         }
     }

@@ -33,9 +33,9 @@ pub struct DockerRoom {
     pub container: Container,
     /// Its image.
     pub image: Image,
-    /// Who commands run as, when it is not who the container was started as.
+    /// The user of commands, if it differs from the container's user.
     user: Option<String>,
-    /// What runs beside them.
+    /// The service next to them.
     service: Option<Service>,
     /// When they may start.
     readiness: Option<Readiness>,
@@ -50,11 +50,11 @@ pub struct View {
     pub host: Utf8PathBuf,
     /// Inside.
     pub inside: Utf8PathBuf,
-    /// What may be done with it.
+    /// The permitted access.
     pub access: Access,
 }
 
-/// What may be done with a folder.
+/// The permitted access to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Only reading.
@@ -65,7 +65,7 @@ pub enum Access {
     Write,
 }
 
-/// What a room is made with.
+/// The options of an execution environment.
 pub struct RoomSpec {
     /// Its image.
     pub image: Image,
@@ -75,7 +75,7 @@ pub struct RoomSpec {
     pub rights: Rights,
     /// Whether it reaches the network.
     pub network: EngineNetwork,
-    /// What it may take.
+    /// Its resource limits.
     pub limits: ResourceLimits,
     /// When its commands may start; as the image says when `None`.
     pub readiness: Option<Readiness>,
@@ -91,7 +91,7 @@ pub enum Rights {
         /// `uid:gid`.
         user: String,
     },
-    /// What containers may by default, as this user of the image.
+    /// The default privileges of containers, as this user of the image.
     Usual {
         /// As images write it; root when `None`.
         user: Option<String>,
@@ -426,7 +426,7 @@ impl DockerRoom {
 
     /// Put the files of a folder of this machine in the place of what is in a folder of the image.
     pub async fn replace(&self, files: &std::path::Path, folder: &str) -> Result<(), EngineError> {
-        // What the agent removed must not come back.
+        // Files that the agent removed must not come back.
         self.empty(folder).await?;
         self.container.upload(files, folder).await
     }
@@ -480,7 +480,7 @@ impl DockerRoom {
     }
 }
 
-/// What came of a short command.
+/// The result of a short command.
 struct Answer {
     said: String,
     is_good: bool,

@@ -45,7 +45,7 @@ impl Running {
         }
     }
 
-    /// What a container's engine knows of it, once it has ended.
+    /// The engine's data of an ended container.
     pub fn facts(&self) -> Option<Facts> {
         match self {
             Running::Local(_) => None,

@@ -55,7 +55,7 @@ pub struct DockerSandbox {
     pub(crate) peers: Vec<Peer>,
     /// The engine of this machine, which may have it when these do not.
     pub(crate) own: Option<Address>,
-    /// What was found out about programs in images.
+    /// The cached probes of programs in images.
     programs: Mutex<BTreeMap<(String, String), Option<Installed>>>,
     /// One build at a time: trials of one task want the same image.
     building: Mutex<()>,
@@ -64,7 +64,8 @@ pub struct DockerSandbox {
 }
 
 impl Sandbox {
-    /// Make ready what the trials of the run in `run_dir` need. What dead runs left is removed.
+    /// Prepares the resources for the trials of the run in `run_dir`. Leftovers of dead runs are
+    /// removed.
     pub async fn open(
         settings: &SandboxSettings,
         host: &Host,
@@ -128,7 +129,7 @@ impl Sandbox {
     }
 }
 
-/// Who made something that an engine keeps: its label.
+/// The creator of an object of an engine: its label.
 #[derive(Debug, Serialize, Deserialize)]
 struct Owner {
     /// The folder of the run, or of the one trial that the process is for.
@@ -137,7 +138,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// What a label says; `None` when it is none of ours.
+    /// The data of a label; `None` if it is not Proctor's.
     fn read(label: &str) -> Option<Owner> {
         serde_json::from_str(label).ok()
     }
@@ -147,8 +148,8 @@ impl Owner {
     }
 }
 
-/// Whether what bears a label may still be needed. What other machines made is left alone, and so is what cannot be
-/// told.
+/// Whether an object with a label may still be needed. Objects of other machines, and those in
+/// doubt, are kept.
 fn is_alive(label: &str, us: &Owner) -> bool {
     let Some(owner) = Owner::read(label) else {
         return true;
@@ -249,7 +250,7 @@ impl DockerSandbox {
         BTreeMap::from([(docker::RUN_LABEL.to_owned(), self.label.clone())])
     }
 
-    /// What is known of `program` in an image, found out once by `ask`.
+    /// The probe of `program` in an image, computed once by `ask`.
     pub async fn program(
         &self,
         image: &Image,

@@ -34,7 +34,7 @@ pub enum SandboxKind {
     Docker,
 }
 
-/// What a trial may take; `None` is no limit.
+/// Resource limits of a trial; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResourceLimits {
     /// Processors, in parts of one.

@@ -15,7 +15,7 @@ use crate::{DockerRoom, Room, Running, host::Host};
 /// How much of the end of the output is handed back.
 const QUOTED_BYTES: usize = 400;
 
-/// What to run.
+/// The command.
 pub struct ShellCommand<'a> {
     /// Program and arguments.
     pub argv: &'a [String],
@@ -63,7 +63,7 @@ pub fn line(text: &str) -> Vec<String> {
 }
 
 impl ShellCommand<'_> {
-    /// Run it. What it does is data; only a machine that does not play along is an error.
+    /// Runs the command. Its result is data; only a failure of the machine is an error.
     pub async fn run(
         self,
         room: &Room,
@@ -120,7 +120,7 @@ impl ShellCommand<'_> {
         follow(process, &mut capture, cancel).await
     }
 
-    /// What to run and where its output goes.
+    /// The command, and the files for its output.
     fn prepare(self) -> Result<(Command, Capture), String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         fs_err::create_dir_all(&self.logs).map_err(|error| text(&error))?;

@@ -17,10 +17,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 /// Directories and files that already use plain language. The list only grows, until it is the
 /// whole repository.
 const CONVERTED: &[&str] = &[
+    ".cargo",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Makefile",
     "README.md",
+    "adapters",
     "crates/cli/src",
     "crates/cli/tests/docker",
     "crates/cli/tests/docs.rs",
@@ -37,6 +39,8 @@ const CONVERTED: &[&str] = &[
     "docs/agents.md",
     "docs/claude-code.md",
     "docs/clusters.md",
+    "docs/dev/benchmarks.md",
+    "docs/dev/platforms.md",
     "docs/dev/test-matrix.md",
     "docs/evaluators.md",
     "docs/gateway.md",

@@ -34,7 +34,7 @@ pub enum PromptSource {
 pub struct PromptFileError {
     /// The file, as written.
     pub path: Utf8PathBuf,
-    /// What is wrong with it.
+    /// Its faults.
     pub problem: String,
 }
 
@@ -129,7 +129,7 @@ pub fn read_prompt_file(file: &Utf8Path) -> Result<String, String> {
     }
 }
 
-/// What is wrong with a prompt's text.
+/// Faults of a prompt's text.
 fn problem_of(text: &str) -> Option<String> {
     if text.trim().is_empty() {
         return Some("is empty".to_owned());

@@ -35,14 +35,15 @@ const OWN: &[&str] = &[
     "Failed to generate commit message!",
 ];
 
-/// What aider adds to every failure of a server, a cut connection included. Nobody said so.
+/// The text that aider adds to every server error, including a cut connection. It has no further
+/// meaning.
 const ADVICE: &str = "The API provider's servers are down or overloaded.";
 
 /// Reads one aider process.
 #[derive(Default)]
 pub(super) struct AiderReader {
     transcript: Transcript,
-    /// What the model says, until a line of aider's own ends it.
+    /// The model's text, until a line of aider's own ends it.
     said: String,
     /// The lines of an error, which are broken at 80 columns.
     error: Option<String>,
@@ -52,7 +53,7 @@ pub(super) struct AiderReader {
     has_side_calls: bool,
 }
 
-/// What the analytics log tells.
+/// The data of the analytics log.
 #[derive(Default)]
 struct Analytics {
     tokens: Tokens,

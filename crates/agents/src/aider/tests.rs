@@ -53,7 +53,7 @@ fn an_edit_is_read_and_its_usage_comes_from_the_analytics_log() {
     "#);
 }
 
-/// aider's advice is no word of the API: lines are broken at 80 columns.
+/// aider's advice is not a message of the API: lines are broken at 80 columns.
 #[test]
 fn a_cut_connection_is_not_called_overload_because_aider_says_it_may_be() {
     let said = "litellm.InternalServerError: InternalServerError: OpenAIException - Connection\nerror.\nThe API provider's servers are down or overloaded.\nRetrying in 0.2 seconds...\n";

@@ -1,4 +1,4 @@
-//! What the blocks of a message say: text, thoughts, tool calls and their results.
+//! The blocks of a message: text, thoughts, tool calls and their results.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use proctor_record::session::{Counts, MessageKind, Role, SessionEvent, SessionHo
 
 use super::message::{Block, Content, Field, Logged};
 
-/// Whose message it is.
+/// The author of the message.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) role: Role,

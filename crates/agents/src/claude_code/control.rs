@@ -136,8 +136,8 @@ impl Control {
         }
     }
 
-    /// The prompt goes out once, whatever happens to the connection: an agent that gets it
-    /// again does the task again, and pays for it.
+    /// The prompt is sent once, even if the connection changes: an agent that gets it again would
+    /// do the task, and pay for it, twice.
     fn send_prompt(&mut self, host: &mut dyn SessionHost) {
         self.state = State::Running;
         let prompt = std::mem::take(&mut self.prompt);
@@ -272,7 +272,7 @@ mod tests {
         *,
     };
 
-    /// What the session asked for.
+    /// The requests of the session.
     #[derive(Default)]
     struct Asked {
         replies: Vec<Value>,
@@ -290,7 +290,7 @@ mod tests {
         fn end_within(&mut self, _grace: Duration) {}
     }
 
-    /// A session that has sent its prompt, and has then been told these lines.
+    /// A session that has sent its prompt, and has then read these lines.
     fn told(lines: &[&str]) -> Asked {
         let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
         let mut control = Control::new(inner, "do it".to_owned(), Policy::Allow);

@@ -1,5 +1,5 @@
-//! What single events tell: where their JSON is, whose they are, which failure they speak
-//! of, and which of them are known to carry nothing for the log.
+//! Single events: the position of their JSON, their owner, their failure class, and events without
+//! data for the log.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::fault::ApiFault;
 
-/// What may stand before the JSON of an event, on a terminal.
+/// The prefix before the JSON of an event on a terminal.
 const MAX_NOISE_BYTES: usize = 64;
 const MAX_STDERR_TAIL: usize = 2000;
 

@@ -108,7 +108,8 @@ fn skips_permissions(config: &Resolved) -> bool {
 
 fn policy(config: &Resolved) -> Policy {
     match config.settings.permission_policy {
-        // What is on the list the CLI allows by itself; what it still asks about is not on it.
+        // The CLI allows listed tools by itself; requests are therefore for tools that are not
+        // listed.
         Some(PermissionPolicy::Deny | PermissionPolicy::AllowListed) => Policy::Deny,
         None if config.settings.allowed_tools.is_some() => Policy::Deny,
         Some(PermissionPolicy::AllowAll) | None => Policy::Allow,

@@ -34,7 +34,7 @@ impl Request<'_> {
         is_flat.then_some(request)
     }
 
-    /// What it is answered. A client that waits for an answer hangs, so there always is one.
+    /// The answer. A client that waits for an answer hangs, so there always is one.
     pub(super) fn answer(&self, is_allowed: bool) -> Value {
         let mut answer = json!({ "type": "control_response", "subtype": self.subtype });
         match self.subtype.as_ref() {

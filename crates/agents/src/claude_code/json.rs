@@ -3,8 +3,8 @@
 //! over or copied as they stand, and this does both several times faster than a parser that
 //! has to understand them.
 //!
-//! Values are checked as far as finding their end needs; whoever copies one into the log
-//! checks the rest.
+//! Values are checked only as far as needed to find their end; copying one into the log checks the
+//! rest.
 
 use memchr::memchr;
 use proctor_record::transcript::marks;

@@ -34,8 +34,7 @@ impl<'a> Field<'a> {
         std::str::from_utf8(self.0?).ok()
     }
 
-    /// What is between the quotes of a string, as it stands: enough for the words that the
-    /// CLI chooses from.
+    /// The raw text between the quotes of a string, which is enough for the fixed words of the CLI.
     pub(super) fn word(self) -> &'a [u8] {
         let json = self.0.unwrap_or_default();
         json.strip_prefix(b"\"")
@@ -122,7 +121,7 @@ impl<'a> Logged<'a> {
         Field(self.0.map(str::as_bytes))
     }
 
-    /// What the log shows for it: a string's text, anything else's JSON.
+    /// The text for the log: the content of a string, or the JSON of any other value.
     pub(super) fn text(self) -> Option<Text<'a>> {
         let json = self.0?;
         Some(if self.is_string() {
@@ -375,13 +374,13 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug, Default)]
 pub(super) enum Content<'a> {
     #[default]
     Nothing,
     Text(Logged<'a>),
-    /// Blocks; `None` for what is no object.
+    /// Blocks; `None` if the value is not an object.
     Blocks(Vec<Option<Block<'a>>>),
 }
 

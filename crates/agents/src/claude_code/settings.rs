@@ -223,7 +223,7 @@ impl Resolved {
     }
 }
 
-/// Read and check the section; every fault is told, not only the first.
+/// Reads and checks the section; reports every fault, not only the first.
 pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>> {
     let settings: ClaudeSettings = section.config.read().map_err(|fault| vec![fault])?;
     let mut faults = Faults {

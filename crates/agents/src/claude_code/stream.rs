@@ -31,23 +31,23 @@ const MAX_WARNINGS: usize = 5;
 /// The model of messages that the CLI made up itself.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// What the output is expected to be.
+/// The expected format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Found out from the first lines.
     Auto,
-    /// Events; what is no JSON is malformed.
+    /// Events; other lines are malformed.
     StreamJson,
     /// Plain text; what looks like JSON is text as well.
     Text,
 }
 
-/// What to do when the result has come.
+/// The action after the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterResult {
     /// One prompt was given: the CLI is to exit, and is ended when it does not.
     EndSoon,
-    /// Somebody else decides when the conversation is over.
+    /// The caller decides when the conversation is over.
     KeepOpen,
 }
 
@@ -68,7 +68,7 @@ pub struct ClaudeSession {
     final_text: String,
 }
 
-/// Who runs.
+/// The agent that runs.
 #[derive(Default)]
 struct Identity {
     init_model: Option<String>,
@@ -133,8 +133,8 @@ impl ClaudeSession {
         self.read_again(line, host);
     }
 
-    /// Read a line that is no event as it stands. Terminal escapes around it, and bytes that
-    /// are no UTF-8, are no reason to lose one; what is left is text, or malformed.
+    /// Reads a line that is not an event. Terminal escapes around it and invalid UTF-8 are
+    /// tolerated; the rest is text, or malformed.
     fn read_again(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         let line = String::from_utf8_lossy(line);
         let stripped = strip_ansi(&line);
@@ -232,7 +232,7 @@ impl ClaudeSession {
         }
     }
 
-    /// Now the form is known. Text that came before was noise, unless it has been told.
+    /// The format is now known. Earlier text was noise, unless it has been reported.
     fn first_event(&mut self, host: &mut dyn SessionHost) {
         if self.text.has_spoken() {
             self.text.flush(host);
@@ -473,8 +473,8 @@ impl ClaudeSession {
         self.started(host);
     }
 
-    /// The CLI tries an API call again. It would do so for minutes when credentials are
-    /// refused, which no retry can mend.
+    /// The CLI retries an API call. For refused credentials it would do so for minutes without
+    /// success.
     fn retry(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
         self.counts.retries += 1;
         let fault = retry_fault(line);

@@ -45,7 +45,7 @@ impl Seen {
 impl TextReader {
     /// Take one line, without terminal escapes.
     pub(super) fn line(&mut self, line: &str, host: &mut dyn SessionHost) {
-        // What a terminal shows is what was written after the last carriage return.
+        // A terminal shows the text after the last carriage return.
         let line = line.trim_end();
         let line = line.rsplit('\r').next().unwrap_or(line);
         if let Some((name, arguments)) = tool_call(line) {
@@ -79,7 +79,7 @@ impl TextReader {
         !self.has_spoken && self.message.trim().is_empty()
     }
 
-    /// The lines held back: this was no plain text after all.
+    /// The lines held back: the output was not plain text.
     pub(super) fn take_back(&mut self) -> String {
         std::mem::take(&mut self.message)
     }
@@ -151,7 +151,7 @@ fn tool_call(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, arguments.trim()))
 }
 
-/// What follows `form` in `line`, where `form` starts a word.
+/// The text after `form` in `line`, where `form` starts a word.
 fn after<'a>(line: &'a str, form: &str) -> Option<&'a str> {
     let at = line.find(form)?;
     let starts_word = !line[..at].ends_with(char::is_alphanumeric);

@@ -29,7 +29,7 @@ impl ApiUsage {
         }
     }
 
-    /// What `self` has more than `other`.
+    /// The difference of `self` to a smaller `other`.
     fn beyond(self, other: ApiUsage) -> ApiUsage {
         let beyond =
             |a: Option<u64>, b: Option<u64>| a.map(|a| a.saturating_sub(b.unwrap_or_default()));
@@ -95,7 +95,7 @@ struct Seen {
     tokens: ApiUsage,
 }
 
-/// What a session used, as far as it has been told.
+/// The usage of a session so far.
 #[derive(Default)]
 pub(super) struct Ledger {
     recent_ids: VecDeque<u64>,
@@ -109,8 +109,8 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A message was seen, perhaps not for the first time. What counts is the largest of the
-    /// figures given for it: the blocks of a message repeat the count at its start.
+    /// Records a message, possibly again. The largest of its figures counts: the blocks of a
+    /// message repeat the count at its start.
     pub(super) fn message(&mut self, id: &str, model: &str, usage: ApiUsage) {
         let id = fingerprint(id);
         let model = self.model(model);

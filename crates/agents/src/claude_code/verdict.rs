@@ -45,7 +45,7 @@ const OWN_ERRORS: &[&str] = &[
 /// Everything in the output that the verdict needs.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// What kind of output it was.
+    /// The format of the output.
     pub(super) form: Seen,
     /// The last result event.
     pub(super) result: Option<ResultFacts>,
@@ -63,7 +63,7 @@ pub(super) struct Facts {
     pub(super) stderr_tail: String,
 }
 
-/// What kind of output was seen.
+/// The detected format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Seen {
     /// None at all.
@@ -77,7 +77,7 @@ pub(super) enum Seen {
     Text,
 }
 
-/// What a result event said.
+/// The content of a result event.
 #[derive(Debug, Default)]
 pub(super) struct ResultFacts {
     pub(super) subtype: String,

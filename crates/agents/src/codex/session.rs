@@ -75,7 +75,7 @@ impl CodexReader {
         let kind = text(item, "/type").unwrap_or_default();
         let said = text(item, "/text").unwrap_or_default();
         if kind == "error" {
-            // A warning, whatever it is called.
+            // A warning of any kind.
             let message = text(item, "/message").unwrap_or_default();
             host.event(SessionEvent::Note(message));
             return;
@@ -96,7 +96,7 @@ impl CodexReader {
         }
     }
 
-    /// Some tools are told when they begin and when they are over, some only then.
+    /// Some tools are reported at their start and end, some only at their end.
     fn tool(
         &mut self,
         item: &Value,
@@ -176,7 +176,7 @@ fn tool(kind: &str, item: &Value) -> Option<(String, Value)> {
     Some((kind.to_owned(), arguments))
 }
 
-/// What came of a tool.
+/// The result of a tool.
 fn output(item: &Value) -> String {
     let told = text(item, "/aggregated_output").or(text(item, "/error/message"));
     match told {

@@ -1,4 +1,4 @@
-//! What a program prints: text, one JSON object a line, or the output of a known agent.
+//! Output formats of a program: text, one JSON object per line, or the output of a known agent.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_record::{

@@ -55,7 +55,7 @@ enum CachedInput {
     Excluded,
 }
 
-/// What is wrong with the paths.
+/// Faults of the paths.
 pub(super) fn check(paths: &UsagePaths, output: Option<Output>, config: &Node) -> Vec<Fault> {
     let mut faults = Vec::new();
     let named = [

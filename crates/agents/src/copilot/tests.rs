@@ -59,7 +59,7 @@ fn an_edit_is_read_and_its_usage_comes_from_the_file() {
     assert_eq!(total.cache_read_tokens, Some(1200));
 }
 
-/// Told to stop in the middle of a call it says goodbye with exit code 0.
+/// After SIGTERM during a call it exits with 0.
 #[test]
 fn a_run_that_was_ended_at_its_limit_is_not_done() {
     let stdout = r#"

@@ -16,7 +16,7 @@ use super::super::{
     verdict::End,
 };
 
-/// The answer comes in pieces that are one message; a longer one is told in parts.
+/// The response comes in pieces of one message; a longer one is reported in parts.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Its exit code without usable credentials.
 const NO_CREDENTIALS: i32 = 41;

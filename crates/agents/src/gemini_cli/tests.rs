@@ -18,7 +18,7 @@ macro_rules! sample {
 }
 
 const EDIT: &str = sample!("edit");
-/// What stands on standard error while it tries again, and nowhere else.
+/// The text on standard error during retries. There is no other report of them.
 const RETRIES: &str = "YOLO mode is enabled. All tool calls will be automatically approved.
 Attempt 1 failed with status 429. Retrying with backoff... _ApiError: {\"error\":{\"code\":429,\"message\":\"Rate limit reached for requests\",\"status\":\"RESOURCE_EXHAUSTED\"}}
     at throwErrorIfNotOK (chunk.js:267833:24)

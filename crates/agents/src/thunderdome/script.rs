@@ -1,6 +1,6 @@
-//! The `adapter` agent: a shell script that drives an agent, under Thunderdome's contract. It is
-//! told where the workspace and the task are, says with its exit code how it ended (0 completed,
-//! 2 gave up, 124 timeout), and may leave figures in `.thunderdome-metrics.json`.
+//! The `adapter` agent: a shell script that drives an agent, under Thunderdome's contract. It gets
+//! the workspace and the task in variables, reports its result by exit code (0 completed, 2 gave
+//! up, 124 timeout), and may write figures to `.thunderdome-metrics.json`.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +130,7 @@ impl Agent for Script {
         let mut env = context.env.clone();
         env.insert("TASK_DIR".to_owned(), context.workspace.to_string());
         env.insert("TASK_DESCRIPTION".to_owned(), task.to_string());
-        // Scripts read it under `set -u`; empty is no proxy.
+        // Scripts read it under `set -u`; empty means no proxy.
         let proxy = context.endpoint.map(|endpoint| endpoint.base_url.clone());
         env.insert("PROXY_URL".to_owned(), proxy.unwrap_or_default());
         // Many scripts leave it to their CLI to find the proxy.

@@ -45,10 +45,10 @@ use crate::{
 
 /// How often the head looks.
 const ROUND: Duration = Duration::from_secs(1);
-/// The most that is told of a job's log.
+/// The maximum length of a quoted job log.
 const LONGEST_LOG: usize = 2000;
 
-/// What a run's jobs do, by the engine's account.
+/// The jobs of a run, according to the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueCount {
     /// Jobs that have not begun.
@@ -57,8 +57,8 @@ pub struct QueueCount {
     pub running: usize,
 }
 
-/// What the cluster still has of the run in this folder; `None` when it was never on one, or
-/// nobody can tell.
+/// The jobs of the run in this directory; `None` if it was never on a cluster, or the cluster does
+/// not respond.
 pub async fn queued(run: &Utf8Path, host: &Host) -> Option<QueueCount> {
     let run = record::run_folder(run).ok()?;
     let folder = run.join(paths::FOLDER);
@@ -186,7 +186,7 @@ impl<'a> Coordinator<'a> {
                 () = tokio::time::sleep(ROUND) => {}
                 () = cancel.cancelled() => return self.leave().await,
             }
-            // A controller that does not answer is no reason to give up: jobs go on.
+            // A controller that does not respond is not a reason to give up: jobs continue.
             if let Ok(queue) = self.slurm.queue().await {
                 self.look(&queue, listener).await?;
             }
@@ -220,7 +220,8 @@ impl<'a> Coordinator<'a> {
                 continue;
             }
             self.admit(number)?;
-            // What came to its end is run again for what that was, not for what its job was killed for then.
+            // A finished trial is retried because of its outcome, not because its job was killed
+            // afterwards.
             let is_queued = known.get(&number).is_some_and(|it| queue.contains_key(it));
             if !is_queued && finished(&folder, Some(&self.run_dir.id)).is_some() {
                 known.remove(&number);
@@ -281,7 +282,7 @@ impl<'a> Coordinator<'a> {
     async fn write_spec(&self, number: usize) -> Result<(), StoreError> {
         let path = paths::spec(&self.slurm.folder, number);
         let spec = match TrialSpec::read(&path) {
-            // The plan is the one that the run began with; time and money are what whoever resumes it gives.
+            // The plan is that of the original run; time and budget come from the resuming run.
             Ok(kept) => {
                 let now = self.spec(number, None);
                 let spec = TrialSpec {
@@ -307,7 +308,8 @@ impl<'a> Coordinator<'a> {
             .map_err(|source| StoreError { path, source })
     }
 
-    /// The commit that a trial starts from. A repo that cannot be read here is told of by the trial, in its record.
+    /// The commit that a trial starts from. If a repository cannot be read here, the trial records
+    /// the error.
     async fn commit(&self, number: usize) -> Option<String> {
         let Files::Repo(checkout) = &self.run.plan.trials[number].task.files else {
             return None;
@@ -479,11 +481,11 @@ impl<'a> Coordinator<'a> {
     async fn stop(&self, agent: &str) {
         let plans = &self.run.plan.trials;
         let tasks = self.planner.tasks_of(|number| plans[number].name == agent);
-        // What cannot be cancelled fails by itself.
+        // Jobs that cannot be cancelled fail by themselves.
         let _ = self.slurm.cancel_pending(&tasks).await;
     }
 
-    /// What the last job of a trial said.
+    /// The last output of a trial's last job.
     fn log_of(&self, number: usize) -> String {
         let task = paths::tasks(&self.slurm.folder).get(&number).copied();
         let log = task.map(|task| paths::log(&self.slurm.folder, task));
@@ -507,7 +509,7 @@ impl<'a> Coordinator<'a> {
 
     /// End without having seen the run through.
     async fn leave(mut self) -> Result<Gathered, RunError> {
-        // Without its gateway no trial gets on.
+        // Without its gateway no trial makes progress.
         if self.run.on_end.cancels() || self.gateway.is_some() {
             self.slurm.cancel().await?;
         } else {
@@ -517,7 +519,7 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// What a task that is gone came to, by the engine or its log.
+/// The result of a task that is gone, from the engine or its log.
 fn word(folder: &Utf8Path, task: TaskId, words: &BTreeMap<TaskId, Word>) -> Word {
     let log = || word_in_log(&paths::log(folder, task));
     match words.get(&task).copied() {
@@ -549,7 +551,8 @@ fn claimed(leases: &Leases) -> LeaseState {
     }
 }
 
-/// What the job of a trial asks for: what the suite says, or what the task needs if that is more.
+/// The resources for the job of a trial: those of the suite, or those of the task if they are
+/// larger.
 fn shape(plan: &TrialPlan, settings: &SlurmSettings) -> Shape {
     let needs = match &plan.task.files {
         Files::Image(environment) => Some(environment),

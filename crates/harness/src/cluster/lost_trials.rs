@@ -19,14 +19,14 @@ use crate::{
 
 /// A trial that is dead.
 pub(super) struct LostTrial<'a> {
-    /// What its record would have begun with.
+    /// The initial content of its record.
     pub(super) first: &'a dyn Fn() -> Record,
     pub(super) folder: &'a Utf8Path,
     pub(super) leases: &'a Leases,
 }
 
 impl LostTrial<'_> {
-    /// Write down what it came to, unless that stands there. Whoever might still live loses its lease.
+    /// Writes its result, unless there is one. A process that may still be alive loses its lease.
     pub(super) fn conclude(
         &self,
         who: &Holder,

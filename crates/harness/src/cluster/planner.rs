@@ -1,5 +1,5 @@
-//! What is to be done with each trial of a run on a cluster: a pure function of what the records,
-//! the leases and the engine say. Records are the truth; the engine only tells what is still
+//! Decides the next step for each trial of a run on a cluster: a pure function of the records, the
+//! leases and the engine's state. Records are authoritative; the engine only knows which jobs are
 //! queued, and why a job is gone.
 
 use std::{
@@ -24,7 +24,7 @@ pub struct TaskId {
     pub index: u32,
 }
 
-/// What the engine says of a task that it still knows.
+/// The engine's state of a known task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
     /// It has not begun.
@@ -40,20 +40,20 @@ pub enum Word {
     Timeout,
     /// It took too much memory.
     Memory,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
     /// It ended, or its node failed, or the engine has forgotten it.
     Gone,
 }
 
-/// What is known of a trial whose task is not pending.
+/// The state of a trial whose task is not pending.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
-    /// What it came to, when its record is finished.
+    /// Its result, if its record is finished.
     pub record: Option<Outcome>,
     /// The lease that counts.
     pub lease: LeaseState,
-    /// What the engine says of its task, when it is gone.
+    /// The engine's state of its task, if it is gone.
     pub word: Option<Word>,
 }
 
@@ -69,7 +69,7 @@ pub enum LeaseState {
     Over(Ended),
 }
 
-/// What to do with a trial.
+/// The next step for a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing: it goes on.
@@ -82,7 +82,7 @@ pub enum Step {
     Refused,
     /// Submit it again.
     Again,
-    /// Write its record: whoever ran it cannot any more.
+    /// Write its record: the process that ran it cannot do so any more.
     Conclude(Outcome, String),
 }
 
@@ -129,9 +129,8 @@ impl Planner {
         }
     }
 
-    /// Take up a run that another head began: `known` has the last task of each trial that was
-    /// submitted. What is still queued is waited for, and so is what the engine killed, to be
-    /// concluded; the rest is to be submitted.
+    /// Continues a run of another head: `known` has the last task of each submitted trial. Queued
+    /// trials are awaited, trials that the engine killed are concluded, and the rest is submitted.
     pub fn restore(
         &mut self,
         known: &BTreeMap<usize, TaskId>,
@@ -182,8 +181,8 @@ impl Planner {
         all.filter(waiting).map(|(number, _)| number).collect()
     }
 
-    /// The trials of which something may have changed: those that run and those that are gone.
-    /// What is pending has not begun.
+    /// The trials whose state may have changed: running and gone ones. Pending ones have not
+    /// started.
     pub fn to_look_at(
         &mut self,
         queue: &BTreeMap<TaskId, Queued>,
@@ -240,8 +239,8 @@ impl Planner {
         let is_gone = matches!(trial.state, State::Gone(..));
         match look.record {
             Some(outcome) if !outcome.is_infrastructure() => return Step::Ended,
-            // Its task is about to end; another would find the lease taken. And what is seen may be what an earlier
-            // task came to.
+            // Its task is about to end; another would find the lease taken. The visible result may
+            // also be that of an earlier task.
             Some(_) if !is_lost => return Step::Wait,
             Some(outcome) if outcome.is_hopeless() || trial.retries == self.retries => {
                 return Step::Ended;
@@ -294,7 +293,7 @@ impl Planner {
 /// Trials that are submitted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array<S> {
-    /// What each of their jobs asks for.
+    /// The resources of each of their jobs.
     pub shape: S,
     /// Their numbers in the plan are their indices and this.
     pub base: u32,

@@ -114,7 +114,7 @@ struct World {
     known: BTreeMap<usize, TaskId>,
     /// When a trial's record comes to light for the head.
     visible: BTreeMap<usize, Duration>,
-    // What is checked.
+    // The checked properties.
     settled_at: BTreeMap<usize, Duration>,
     most_looks: usize,
 }
@@ -366,7 +366,7 @@ impl World {
             self.stop(number);
             return;
         }
-        // Now and then the file system hangs for longer than anybody waits.
+        // Occasionally the file system hangs for longer than any timeout.
         let stalls = self.dice.below(2_000) == 0;
         let next = if stalls { STALE * 2 } else { BEAT };
         self.later(next, Event::Beat(number));

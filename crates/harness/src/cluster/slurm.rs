@@ -16,10 +16,10 @@ use crate::{
 
 /// No command of Slurm takes this long while its controller answers.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// What arrays may hold when the controller does not say.
+/// The maximum array size if the controller does not report one.
 const USUAL_MOST: u32 = 1001;
 
-/// What a job asks for: trials of the same shape are one array.
+/// The resources of a job: trials with the same resources form one array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     /// MiB of memory; the cluster's own choice when unset.
@@ -33,7 +33,7 @@ pub struct Shape {
 pub struct Slurm<'a> {
     /// The machine.
     pub host: &'a Host,
-    /// What jobs ask for.
+    /// The resources of jobs.
     pub settings: &'a SlurmSettings,
     /// The name of all jobs of the run.
     pub name: String,
@@ -190,9 +190,9 @@ impl Slurm<'_> {
         })
     }
 
-    /// What nodes get: our environment, without keys that stay on the head. It goes from process
-    /// to process; no file of ours holds it.
-    /// Only `sbatch` passes its environment on.
+    /// The environment of nodes: that of this process, without keys that stay on the head. It is
+    /// passed between processes and never written to a file of Proctor. Only `sbatch` passes its
+    /// environment on.
     fn env(&self, program: &str) -> BTreeMap<OsString, OsString> {
         let keeps_keys = self.settings.gateway == GatewayPlace::Head;
         let is_meant = |name: &str| {
@@ -283,7 +283,7 @@ fn parse_words(said: &str) -> BTreeMap<TaskId, Word> {
     known.collect()
 }
 
-/// What the log of a job says of its end: some ways of killing for memory leave no other trace.
+/// The cause of a job's end from its log: some kills for memory leave no other trace.
 pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
     let text = fs_err::read(log).ok()?;
     let text = String::from_utf8_lossy(&text).to_lowercase();

@@ -1,6 +1,6 @@
-//! One trial as a file: all that a process on another machine needs to run it. What is large is
-//! named by its digest: the suite and its tasks lie on a file system that both machines see. No
-//! secret is ever in it.
+//! One trial as a file: all data that a process on another machine needs to run it. Large data is
+//! named by its digest: the suite and its tasks are on a shared file system. It never contains
+//! secrets.
 
 use std::time::{Duration, Instant};
 
@@ -117,12 +117,12 @@ pub enum GatewaySpec {
 /// Why the trial of a spec cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// The file is not there or is no spec.
+    /// The file is missing or not a spec.
     #[error("{path} is no trial's spec: {reason}")]
     Unreadable {
         /// The file.
         path: Utf8PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
     /// A file that it names is not there.
@@ -133,7 +133,7 @@ pub enum SpecError {
         /// Why.
         reason: String,
     },
-    /// What it names is not what it was.
+    /// A named file has changed.
     #[error("{what} is not what it was when the run began")]
     Changed {
         /// What.
@@ -239,7 +239,7 @@ impl TrialSpec {
         Ok(attempted?)
     }
 
-    /// What its workspace is made of: the commit that all trials of the run start from.
+    /// The source of its workspace: the commit that all trials of the run start from.
     fn bases(&self, plan: &TrialPlan) -> Bases {
         match (&plan.task.files, &self.commit) {
             (Files::Repo(checkout), Some(commit)) => Bases::pinned(checkout, commit),
@@ -293,7 +293,7 @@ impl TrialSpec {
         }
         let mut env = host.env.clone();
         if let Some(GatewaySpec::Head { .. }) = &self.gateway {
-            // The real keys stayed on the head. What a suite makes of them is replaced in any case.
+            // The API keys stayed on the head. Values derived from them are replaced in any case.
             model_access::stand_in_for_keys(&mut env);
         }
         let suite = load_kept_suite(file, kept, &env, &settings);
@@ -357,7 +357,7 @@ impl TrialSpec {
     }
 }
 
-/// What all attempts at the trial in this folder have spent so far.
+/// The cost of all attempts at the trial in this directory so far.
 fn spent_usd(folder: &Utf8Path) -> f64 {
     let attempts = folders(folder).into_iter();
     attempts

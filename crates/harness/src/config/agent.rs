@@ -86,8 +86,7 @@ impl AgentSpec {
         }
     }
 
-    /// What `adapter` gets to read. The default model of the project is for agents that drive a
-    /// program with a model behind it; built-in ones have none.
+    /// The section for `adapter`. The project's default model applies only to agents with a CLI.
     pub fn section<'a>(&'a self, adapter: &dyn Adapter, folder: &'a Utf8Path) -> AgentSection<'a> {
         let takes_default = adapter.cli().is_some() && self.config.get("model").is_none();
         let default_model = self.default_model.as_deref().filter(|_| takes_default);
@@ -101,7 +100,7 @@ impl AgentSpec {
         }
     }
 
-    /// What the section asks, whichever agent does it.
+    /// The prompt of the section, for any agent.
     pub fn prompt(&self, folder: &Utf8Path) -> Result<PromptSource, Fault> {
         let text = |key| self.config.get(key).and_then(Node::as_str);
         let section = AgentSection {
@@ -235,7 +234,7 @@ fn order(
     Ok(order.clone())
 }
 
-/// What is wrong with an order of adapters.
+/// Faults of an order of adapters.
 pub(super) fn check_order(order: &[String]) -> Result<(), String> {
     if order.is_empty() {
         return Err("`order` is empty".to_owned());

@@ -60,7 +60,7 @@ pub struct ResolvedEval {
     pub description: String,
     /// The directory.
     pub directory: Utf8PathBuf,
-    /// What its work is compared with.
+    /// The base of the comparison.
     pub base: Option<String>,
     /// The reference solution.
     pub reference: Option<Reference>,
@@ -68,7 +68,7 @@ pub struct ResolvedEval {
     pub evaluators: Vec<EvaluatorSpec>,
     /// What is done with the results.
     pub hooks: Hooks,
-    /// Where the results go, when somebody said so.
+    /// The directory for the results, if set.
     pub output_dir: Option<Utf8PathBuf>,
     /// The folder of the file.
     pub folder: Utf8PathBuf,

@@ -15,7 +15,7 @@ use crate::fs::named;
 pub struct EvaluatorSpec {
     /// Which evaluator.
     pub name: String,
-    /// What it is for, from its definition file.
+    /// Its description, from its definition file.
     pub description: Option<String>,
     /// How much it counts in the trial's score, and where that is written.
     pub weight: Option<(f64, Span)>,
@@ -86,17 +86,17 @@ enum Entry {
     },
 }
 
-/// What `read` needs beside the entries.
+/// The input of `read` other than the entries.
 pub(super) struct Context<'a> {
     /// The test case.
     pub(super) source: &'a Arc<Source>,
     /// The folder of the test case.
     pub(super) folder: &'a Utf8Path,
-    /// What fills the definition files.
+    /// The variables for definition files.
     pub(super) variables: &'a Variables<'a>,
 }
 
-/// What is wrong with the entries.
+/// Faults of the entries.
 pub(super) enum Refused {
     /// Faults in the test case.
     Here(Vec<Fault>),

@@ -28,7 +28,7 @@ const MOST_RETRIES: u32 = 10;
 /// Where and how trials execute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Execution {
-    /// Who runs the trials.
+    /// The executor of the trials.
     pub executor: Executor,
     /// The kind of sandbox.
     pub sandbox: SandboxKind,
@@ -36,11 +36,11 @@ pub struct Execution {
     pub image: Option<String>,
     /// Names of images that stand for others, such as a mirror's.
     pub images: BTreeMap<String, String>,
-    /// What a trial may take.
+    /// Resource limits of a trial.
     pub limits: ResourceLimits,
     /// When an agent is ended for not getting on; `None` leaves it to the task.
     pub progress: ProgressLimits,
-    /// What a trial may reach; `None` leaves it to the task.
+    /// The network of a trial; `None` leaves it to the task.
     pub network: Option<Network>,
     /// How many trials use a provider at the same time; as many as there are when it is not here.
     pub providers: BTreeMap<String, usize>,
@@ -114,7 +114,8 @@ pub struct GatewaySettings {
     pub temperature: Option<Setting<f64>>,
     /// The longest answer, in tokens.
     pub max_tokens: Option<Setting<u64>>,
-    /// What becomes of tools that a provider runs itself. Unless given, they are refused in closed networks.
+    /// How to handle tools that run at the provider. By default they are refused in closed
+    /// networks.
     pub server_tools: Option<ServerTools>,
     /// How much each provider gets at once, by its name.
     pub throttles: BTreeMap<&'static str, Throttle>,
@@ -126,9 +127,9 @@ pub struct GatewaySettings {
     pub prices: Vec<Price>,
     /// A file with certificates to trust besides the well-known roots.
     pub ca_file: Option<Utf8PathBuf>,
-    /// Who answers instead of the providers.
+    /// The source of answers instead of the providers.
     pub script: Option<Arc<Script>>,
-    /// What is done with recordings of the calls.
+    /// The use of recordings.
     pub recordings: Option<Recordings>,
     /// LiteLLM between the gateway and the providers.
     pub litellm: Option<LiteLlmSettings>,
@@ -450,7 +451,7 @@ fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
     Ok(limits)
 }
 
-/// A gateway section outside of suites, where nobody starts LiteLLM.
+/// A gateway section outside of suites, where LiteLLM is not supported.
 pub(super) fn gateway_without_suite(
     node: &Node,
     folder: &Utf8Path,
@@ -543,8 +544,7 @@ pub fn read_script(path: &Utf8Path) -> Result<Arc<Script>, String> {
     Ok(Arc::new(script))
 }
 
-/// What only containers can hold to is refused without them: a setting that does nothing would
-/// be a lie.
+/// Settings that need containers are refused without them.
 pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>) {
     executor::check(execution, root, faults);
     if execution.sandbox == SandboxKind::Docker {

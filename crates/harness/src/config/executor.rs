@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::execution::Execution;
 use crate::{record::GatewayPlace, sandbox::SandboxKind};
 
-/// What `executor` may be.
+/// Values of `executor`.
 const KNOWN: &str = "known: `local`, `slurm`, `docker`";
 
-/// Who runs the trials.
+/// The executor of the trials.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Executor {
     /// This machine.
@@ -25,7 +25,7 @@ pub enum Executor {
     Docker(Vec<String>),
 }
 
-/// What jobs ask of Slurm.
+/// The resources of Slurm jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlurmSettings {
     /// The partition; the cluster's own choice when unset.
@@ -209,7 +209,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// What an executor cannot hold to is refused: a setting that does nothing would be a lie.
+/// Settings that an executor does not support are refused.
 pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>) {
     let mut refuse = |key: &str, message: &str, hint: &str| {
         faults.push(Fault::new(root.key_span_of(key), message).with_hint(hint.to_owned()));

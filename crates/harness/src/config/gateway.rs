@@ -99,7 +99,7 @@ pub(super) fn number<T: DeserializeOwned>(
     }
 }
 
-/// What `rate` and `concurrency` say of each provider.
+/// The values of `rate` and `concurrency` for each provider.
 pub(super) fn throttles(
     node: &Node,
     rate: &BTreeMap<String, u32>,
@@ -198,7 +198,7 @@ pub struct Gateways {
     pub keys: Vec<(String, GatewaySettings)>,
 }
 
-/// What of `gateway` a single key may have of its own.
+/// The settings of `gateway` that can differ per key.
 const OF_A_KEY: [&str; 8] = [
     "budget_usd",
     "budget_tokens",
@@ -284,12 +284,12 @@ pub fn parse_faults(text: &str) -> Result<Faults, String> {
     found.ok_or_else(|| "`faults` names none".to_owned())
 }
 
-/// What the command line says about the gateway; it counts before what a file says.
+/// The gateway settings of the command line, which take precedence over files.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayOverrides {
-    /// Who answers instead of the providers.
+    /// The source of answers instead of the providers.
     pub script: Option<Arc<Script>>,
-    /// What is done with recordings of the calls.
+    /// The use of recordings.
     pub recordings: Option<Recordings>,
     /// What all trials may spend together, in dollars.
     pub run_budget_usd: Option<f64>,
@@ -298,8 +298,8 @@ pub struct GatewayOverrides {
 }
 
 impl GatewayOverrides {
-    /// Lay this over the gateway of a suite or a test case. What needs a gateway makes one. Prices
-    /// are put in their order: those of the project's settings, of the file, of the command line.
+    /// Applies these settings to the gateway of a suite or a test case, and enables it if
+    /// necessary. Prices are ordered: project settings, file, command line.
     pub fn apply(&self, gateway: &mut Option<GatewaySettings>, settings: &Settings) {
         if self.script.is_some() || self.recordings.is_some() || self.run_budget_usd.is_some() {
             gateway.get_or_insert_default();

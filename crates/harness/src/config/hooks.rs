@@ -14,7 +14,7 @@ const METHODS: [&str; 3] = ["POST", "PUT", "PATCH"];
 
 /// The keys of hooks.
 pub(super) const KEYS: [&str; 2] = ["pre_execution", "post_evaluation"];
-/// What scripts are told: such a `${NAME}` in a hook stays for the script.
+/// Variables of scripts: such a `${NAME}` in a hook is left for the script.
 pub(super) const VARIABLES: [&str; 8] = [
     "WORKSPACE_DIR",
     "REPO_DIR",

@@ -25,7 +25,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// What came of filling a tree.
+/// The result of filling a tree.
 #[derive(Default)]
 pub(super) struct Filled {
     /// Names without a value, and references that cannot be read.
@@ -167,7 +167,7 @@ fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Fil
     }
 }
 
-/// What a hook is told when it runs stays for it, unless it is set here.
+/// Variables of a hook are left for it, unless they are set here.
 fn keep(node: &mut Node, variables: &Variables<'_>) {
     match &mut node.value {
         Value::String(value) => {

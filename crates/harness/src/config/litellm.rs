@@ -81,7 +81,7 @@ fn check(settings: &LiteLlmSettings, node: &Node) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What to use instead.
+/// The alternative.
 pub(super) const HINT: &str =
     "leave the script out, or use Proctor's own gateway (`kind: proctor`)";
 

@@ -1,5 +1,5 @@
-//! What users write: test cases and project settings, read with their places in the file so
-//! that every complaint can point at the line.
+//! Configuration files: test cases and project settings, parsed with positions so that every error
+//! can point at the line.
 
 mod agent;
 mod eval;

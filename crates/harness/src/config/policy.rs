@@ -30,7 +30,7 @@ pub struct RetrySpec {
     pub on: BTreeSet<RetryOn>,
     /// How often in one trial.
     pub times: u32,
-    /// Who takes over at the last time.
+    /// The fallback for the last retry.
     pub fallback: Option<Box<AgentSpec>>,
 }
 

@@ -22,7 +22,7 @@ impl Recordings {
     }
 }
 
-/// What is done with recordings.
+/// The use of recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordingMode {
     /// Calls are recorded.
@@ -39,7 +39,7 @@ pub(super) enum MissAsWritten {
     FallThrough,
 }
 
-/// What a section says about recordings.
+/// The recording settings of a section.
 pub(super) struct Written<'a> {
     pub(super) record: Option<&'a str>,
     pub(super) replay: Option<&'a str>,
@@ -47,7 +47,7 @@ pub(super) struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// What that comes to, with folders beside the file.
+    /// The resolved settings, with directories relative to the file.
     pub(super) fn read(&self, node: &Node, folder: &Utf8Path) -> Result<Option<Recordings>, Fault> {
         if self.on_miss.is_some() && self.replay.is_none() {
             let message = "`on_miss` does nothing without `replay`";

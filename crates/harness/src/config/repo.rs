@@ -67,7 +67,7 @@ impl Repo {
 }
 
 impl Repo {
-    /// What users call it: as it is, and the last part of it.
+    /// The names of it: the full name, and its last part.
     pub(crate) fn names(&self) -> Vec<String> {
         let whole = self.to_string();
         let whole_with_slashes = platform::slashed(&whole);
@@ -117,7 +117,7 @@ fn check_host(host: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with a branch or commit that is handed to git.
+/// Faults of a branch or commit that is passed to git.
 pub(crate) fn revision_problem(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("it is empty")

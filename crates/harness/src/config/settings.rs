@@ -19,7 +19,7 @@ const FILE_NAMES: [&str; 3] = [".youbencharc", ".youbencharc.yaml", ".youbenchar
 /// Settings that youBencha knows and that nothing here reads yet.
 const NOT_YET: [&str; 3] = ["output_dir", "log_level", "evaluators"];
 
-/// What the settings files say, merged.
+/// The merged settings files.
 #[derive(Clone, Default, PartialEq)]
 pub struct Settings {
     /// Where workspaces are made.
@@ -76,7 +76,7 @@ struct AgentSettings {
 }
 
 impl Settings {
-    /// Read the settings that hold in `cwd`. No file is no error.
+    /// Reads the settings for `cwd`. A missing file is not an error.
     pub fn load(
         home: Option<&Utf8Path>,
         cwd: &Utf8Path,

@@ -1,5 +1,5 @@
-//! What test cases and evaluations have in common: a file with evaluators, read so that whatever can be
-//! found wrong in one go is in the error.
+//! Shared by test cases and evaluations: a file with evaluators. The error contains all faults at
+//! once.
 
 use std::{collections::BTreeMap, sync::Arc};
 

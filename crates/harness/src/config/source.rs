@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::interpolate::{self, UnsetByAgent, Variables};
 use crate::fs::hex;
 
-/// Shorter values are not hidden: they are no secrets, and hiding them would garble messages.
+/// Shorter values are not masked: they are not secrets, and masking them would garble messages.
 const SHORTEST_SECRET: usize = 4;
 /// A message can quote a whole prompt; so much of it is shown.
 const MAX_MESSAGE_CHARS: usize = 500;
@@ -112,8 +112,8 @@ impl Source {
         }
     }
 
-    /// What may be shown of a message: names for values, and no more than fits a screen.
-    /// Cropping comes second, since a part of a value would not be known for one.
+    /// A message that is safe to show: names instead of values, and cropped to fit a screen.
+    /// Masking comes first, because a part of a value would not be recognized.
     fn presentable(&self, text: &str) -> String {
         let mut shown = text.to_owned();
         for (value, name) in &self.inserted {

@@ -143,9 +143,9 @@ pub struct ResolvedCase {
     pub agent: AgentSpec,
     /// How it is judged; at least one.
     pub evaluators: Vec<EvaluatorSpec>,
-    /// What is done before the agent starts and with the results.
+    /// The hooks before the agent and after judging.
     pub hooks: Hooks,
-    /// Where the workspace is made, when somebody said so.
+    /// The parent of the workspace, if set.
     pub workspace_dir: Option<Utf8PathBuf>,
     /// The first part of the workspace's name.
     pub workspace_name: Option<String>,
@@ -180,7 +180,7 @@ pub struct OutputLimits {
     pub max_bytes: Option<u64>,
 }
 
-/// Read a test case. Whatever can be found wrong in one go is in the error.
+/// Reads a test case. The error contains all faults at once.
 pub fn load(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
@@ -199,7 +199,7 @@ pub fn load(
     })
 }
 
-/// What the file says, every part of it in order.
+/// The validated content of the file.
 struct Parts {
     written: TestCase,
     repo: Repo,

@@ -1,5 +1,4 @@
-//! What only Thunderdome's suite file has: `orchestrators` with adapter scripts, `proxy` and
-//! `secrets`.
+//! Keys of Thunderdome's suite file: `orchestrators` with adapter scripts, `proxy` and `secrets`.
 
 use std::collections::BTreeMap;
 
@@ -386,8 +385,8 @@ fn number(node: &Node) -> Option<f64> {
     }
 }
 
-/// What `proxy: {gateway: none}` leaves of the other settings. Thunderdome's containers then reach
-/// the providers themselves; what only a gateway can do is refused.
+/// The remaining settings with `proxy: {gateway: none}`. Thunderdome's containers then connect to
+/// the providers directly; settings that need a gateway are refused.
 pub(super) fn without_gateway(root: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
     if !execution.refuses_gateway {
         return;

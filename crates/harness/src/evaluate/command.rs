@@ -31,7 +31,7 @@ struct Written {
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
     working_dir: Option<String>,
-    /// How long it may take; 0 is no limit.
+    /// The time limit; 0 means none.
     timeout_ms: Option<u64>,
     /// Files that are the task's besides tests and the settings of runners: patterns. One that begins with `!`
     /// names files that are the agent's; an empty list leaves everything to the agent.

@@ -29,7 +29,7 @@ struct WrittenFile {
     not_matches: Option<String>,
     /// A place in a JSON file, such as `/name` or `/items/0/id`, that must be there.
     json_path: Option<String>,
-    /// What must stand at `json_path`.
+    /// The expected value at `json_path`.
     #[schemars(with = "Option<Value>")]
     equals: Option<Value>,
 }
@@ -44,7 +44,7 @@ struct WrittenOutput {
     not_matches: Option<String>,
     /// A place in it, when it is JSON, that must be there.
     json_path: Option<String>,
-    /// What must stand at `json_path`.
+    /// The expected value at `json_path`.
     #[schemars(with = "Option<Value>")]
     equals: Option<Value>,
 }
@@ -176,7 +176,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
     Ok(finding(&violations, &subject))
 }
 
-/// What is wrong with a place in JSON.
+/// Faults of a JSON pointer.
 fn at(subject: &str, text: &str, path: &str, equals: Option<&Value>) -> Option<String> {
     let document: Value = match serde_json::from_str(text) {
         Ok(document) => document,

@@ -42,7 +42,7 @@ struct Written {
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
     working_dir: Option<String>,
-    /// How long it may take; 0 is no limit.
+    /// The time limit; 0 means none.
     timeout_ms: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct Settings {
     /// Compare with this commit of the repo instead of the one that the agent started from.
     base_commit: Option<String>,
-    /// What must hold.
+    /// The conditions.
     assertions: Assertions,
 }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{config::EvaluatorSpec, record, sandbox::shell};
 
-/// What is new, finding by finding.
+/// The new findings.
 const FINDINGS: &str = "new-findings.json";
 
 /// `config` of `lint`, `build` and `typecheck`.
@@ -47,7 +47,7 @@ struct Written {
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
     working_dir: Option<String>,
-    /// How long it may take; 0 is no limit.
+    /// The time limit; 0 means none.
     timeout_ms: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Settings {
     }
 }
 
-/// What the command said of one state of the code.
+/// The command's findings for one state of the code.
 struct Said {
     end: End,
     /// How it ended, in words.

@@ -128,7 +128,7 @@ pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Findin
     })
 }
 
-/// What goes beyond a limit. A figure that is not known cannot be held against one.
+/// Exceeded limits. An unknown figure cannot be compared with a limit.
 fn limits(written: &Written, log: &Document, usage: Option<&Usage>) -> Result<Vec<String>, String> {
     let usage = usage.map(|usage| &usage.total);
     let cost = usage.and_then(|total| total.cost_usd);

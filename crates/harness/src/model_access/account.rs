@@ -144,7 +144,7 @@ fn differ(agent: u64, gateway: u64, is_lower_bound: bool) -> bool {
     !is_expected && u128::from(agent.abs_diff(gateway)) * 100 > larger
 }
 
-/// Sums in the words of the record. Without a call that told its usage nothing is known.
+/// Sums in the format of the record. Without a call with known usage they are unknown.
 fn figures(totals: &Totals) -> Figures {
     let known = totals.calls > totals.calls_without_usage + totals.calls_failed;
     if !known {

@@ -72,7 +72,7 @@ const PROVIDERS: [Known; 3] = [
 pub struct Models {
     gateway: Arc<Gateway>,
     settings: GatewaySettings,
-    /// What all trials may spend together.
+    /// The budget of all trials together.
     shared: Vec<Arc<Budget>>,
     /// Where it is, when trials run on nodes.
     known_as: Option<GatewayPlace>,
@@ -109,13 +109,13 @@ impl TrialModels {
 }
 
 impl Drop for TrialModels {
-    /// A trial may be left as it is, with an agent that goes on where nobody can end it.
+    /// A trial may be abandoned, with an agent that continues out of reach.
     fn drop(&mut self) {
         self.gateway.cut_off(&self.key);
     }
 }
 
-/// What a trial needs of the gateway.
+/// The gateway settings of a trial.
 #[derive(Debug)]
 pub struct Needs<'a> {
     /// The trial's place among all, as a path.
@@ -128,7 +128,7 @@ pub struct Needs<'a> {
     pub allow_hosts: Vec<String>,
     /// The temperature that its agent asks for and cannot set itself.
     pub temperature: Option<f64>,
-    /// What several keys of the trial may spend together, in the place of one key's own limits.
+    /// The shared budget of several keys of the trial, instead of the limits of each key.
     pub budget: Option<Arc<Budget>>,
     /// Real keys that the agent has and may show.
     pub passed_keys: Vec<String>,
@@ -255,7 +255,7 @@ impl Models {
         self.settings.recordings.is_some()
     }
 
-    /// What one trial may spend, for one that has several keys.
+    /// The budget of one trial with several keys.
     pub fn trial_budget(&self) -> Arc<Budget> {
         Arc::new(Budget::new(limits(&self.settings)))
     }
@@ -362,7 +362,7 @@ impl Models {
     }
 }
 
-/// What the calls cost that gateways wrote down below a folder, as far as that is known: those of the agent, of its
+/// The known cost of the calls that gateways logged below a directory: those of the agent, of its
 /// earlier iterations and of judges.
 pub(crate) fn spent_usd_in(folder: &Utf8Path) -> f64 {
     #[derive(serde::Deserialize)]
@@ -377,7 +377,8 @@ pub(crate) fn spent_usd_in(folder: &Utf8Path) -> f64 {
     known.fold(NanoUsd::default(), NanoUsd::plus).0 as f64 / 1e9
 }
 
-/// The calls that gateways wrote down below a folder. What lies in workspaces is the agents'.
+/// The calls that gateways logged below a directory. Files in workspaces belong to agents and are
+/// skipped.
 pub(crate) fn calls_below<T: serde::de::DeserializeOwned>(folder: &Utf8Path) -> Vec<T> {
     let mut found = Vec::new();
     for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
@@ -436,7 +437,7 @@ fn call_logs(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// What one trial may spend.
+/// The budget of one trial.
 fn limits(settings: &GatewaySettings) -> Limits {
     Limits {
         usd: settings.budget_usd.map(NanoUsd::from_usd),
@@ -504,7 +505,7 @@ impl Known {
     }
 }
 
-/// What leads from a port of a container to the gateway.
+/// The forwarding from a port of a container to the gateway.
 pub(crate) fn relay() -> Relay {
     Relay {
         listen: SocketAddr::from(([127, 0, 0, 1], PORT_INSIDE)),

@@ -23,8 +23,8 @@ use crate::{
     record::{GatewayPlace, StoreError},
 };
 
-/// What nodes are told of the gateway on the head. The secret is none of a provider's: it dies
-/// with the head's process.
+/// The data for nodes about the gateway on the head. The secret is not a provider's key, and is
+/// valid only while the head runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CoordinatorGateway {
@@ -32,7 +32,7 @@ pub(crate) struct CoordinatorGateway {
     url: String,
     /// The file with its certificate.
     certificate: Utf8PathBuf,
-    /// What the trials' keys follow from.
+    /// The seed of the trials' keys.
     secret: String,
     /// The providers that it leads to.
     providers: Vec<String>,
@@ -64,7 +64,7 @@ impl CoordinatorGateway {
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     }
 
-    /// Write it for the nodes, and nobody else.
+    /// Writes it for the nodes only.
     pub(crate) fn write(&self, file: &Utf8Path, pem: &str) -> Result<(), StoreError> {
         let json = serde_json::to_string(self).expect("texts are JSON");
         for (path, text) in [(&self.certificate, pem), (&file.to_owned(), &json)] {

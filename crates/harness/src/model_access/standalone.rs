@@ -47,13 +47,13 @@ impl StandaloneGateway {
         self.models.gateway().url()
     }
 
-    /// The keys by name. Whoever has one may use it.
+    /// The keys by name. Each is valid for any client.
     pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
         let keys = self.keys.iter();
         keys.map(|(name, key)| (name.as_str(), key.expose()))
     }
 
-    /// What it is doing.
+    /// Its current state.
     pub fn overview(&self) -> Overview {
         self.models.gateway().overview()
     }
@@ -69,7 +69,7 @@ impl StandaloneGateway {
     }
 }
 
-/// Whether anybody would answer: a script, recordings, or a provider that the environment names.
+/// Whether there is an upstream: a script, recordings, or a provider in the environment.
 pub fn has_answers(settings: &GatewaySettings, env: &BTreeMap<String, String>) -> bool {
     let replays = settings
         .recordings

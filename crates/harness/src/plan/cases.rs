@@ -91,7 +91,7 @@ impl TrialPlan {
     ) -> Result<TrialPlan, ConfigError> {
         let adapter = adapter(&case.agent, &case.source, host)?;
         let section = case.agent.section(adapter, &case.folder);
-        // What is wrong with either is told together.
+        // Errors of both are reported together.
         let mut faults = Vec::new();
         let agent = agents::configure(adapter, &section).map_err(|more| faults.extend(more));
         let evaluators = case::evaluators(&case, &mut faults)?;

@@ -18,7 +18,7 @@ pub struct Filter {
 #[derive(Debug, thiserror::Error)]
 #[error("no {what} is called `{name}`")]
 pub struct NoMatch {
-    /// What was looked for.
+    /// The searched name.
     pub what: &'static str,
     /// The name that matches nothing.
     pub name: String,

@@ -27,11 +27,11 @@ pub struct Retry {
     pub on: BTreeSet<RetryOn>,
     /// How often in one trial.
     pub times: u32,
-    /// Who takes over at the last time.
+    /// The fallback for the last retry.
     pub fallback: Option<Contender>,
 }
 
-/// Somebody who does a task: an agent and the code that drives it.
+/// A contestant: an agent and the adapter that drives it.
 #[derive(Clone)]
 pub struct Contender {
     /// The code that drives the agent.
@@ -48,7 +48,7 @@ impl Policy {
         self.retry.is_none() && self.check.is_none()
     }
 
-    /// Who takes over at the last retry.
+    /// The fallback for the last retry.
     pub fn fallback(&self) -> Option<&Contender> {
         self.retry.as_ref()?.fallback.as_ref()
     }

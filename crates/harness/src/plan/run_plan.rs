@@ -45,7 +45,7 @@ pub struct TrialPlan {
 }
 
 impl TrialPlan {
-    /// A built-in agent on a task, whichever agent the task itself names.
+    /// A built-in agent on a task, regardless of the task's own agent.
     pub fn built_in(kind: &str, task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
         let adapter = agents::find(kind).expect("built-in agents are there");
         let empty = Node::empty_map(Span::default());
@@ -62,7 +62,7 @@ impl TrialPlan {
         Ok(TrialPlan::of(Arc::clone(task), adapter, agent))
     }
 
-    /// Work that is done already, as a trial in which nobody works.
+    /// Existing work, as a trial without an agent.
     pub fn of_existing(task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
         Ok(TrialPlan {
             name: "existing".to_owned(),
@@ -108,10 +108,10 @@ pub(super) fn check_image(
     Err(source.error(vec![fault.with_hint(hint)]))
 }
 
-/// What the gateway of a trial can do for its agent.
+/// The abilities of a trial's gateway.
 pub(super) struct Means<'a> {
     gateway: Option<&'a GatewaySettings>,
-    /// What models cost, where that matters.
+    /// The prices of models, where needed.
     prices: Option<Prices>,
 }
 
@@ -347,8 +347,8 @@ fn pair(
     })
 }
 
-/// Somebody who takes over in a trial. One that is the first agent with another model has the first
-/// one's words about the prompt in its section; any other is asked what the first one is.
+/// A fallback agent of a trial. If it is the first agent with another model, it has the first
+/// agent's prompt in its section; any other gets the same prompt.
 pub(super) fn contender(
     spec: &AgentSpec,
     (source, folder): (&Source, &Utf8Path),

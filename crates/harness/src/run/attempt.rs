@@ -18,7 +18,7 @@ use crate::{
     trial::{self, Cause, TrialError},
 };
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Debug)]
 pub enum Attempted {
     /// The trial was run.
@@ -31,12 +31,12 @@ pub enum Attempted {
     Lost,
 }
 
-/// Who tries, and how long.
+/// The holder of the lease, and the timeout.
 #[derive(Clone, Debug)]
 pub struct Attempt<'a> {
     /// The leases to the trial.
     pub leases: &'a Leases,
-    /// Who asks for it.
+    /// The requesting process.
     pub who: &'a Holder,
     /// When the trial has to be over: its job is killed soon after.
     pub until: Option<Instant>,
@@ -59,7 +59,7 @@ impl Attempt<'_> {
             Taken::Ours(lease) => lease,
             Taken::Held(seen) => return Ok(Attempted::Held(Box::new(seen))),
         };
-        // Whoever had it before us may have finished it just now.
+        // The previous holder may have finished it just now.
         if let Some(record) = settled(context.folder, context.run_id) {
             lease.end(Ended::Recorded).map_err(failed)?;
             return Ok(Attempted::Recorded(Box::new(record)));
@@ -91,7 +91,7 @@ impl Attempt<'_> {
                 } else {
                     Ended::Interrupted
                 };
-                // What was wrong is told; that the lease could not be ended only makes others wait.
+                // The error is reported; a lease that could not be released only makes others wait.
                 let _ = lease.end(ended);
                 Err(error)
             }
@@ -135,7 +135,7 @@ impl Attempt<'_> {
                 break;
             }
             tokio::time::sleep(left.min(BEAT)).await;
-            // A file system that is away for a while is no reason to give up.
+            // A temporarily unavailable file system is not a reason to give up.
             if matches!(lease.beat(), Ok(Standing::Lost)) {
                 break;
             }
@@ -157,7 +157,7 @@ pub(crate) fn finished_afresh(folder: &Utf8Path, run_id: &str) -> Option<Record>
     finished(folder, Some(run_id))
 }
 
-/// The record of a trial that came to its end and was not interrupted.
+/// The record of a trial that ended and was not interrupted.
 pub(crate) fn finished(folder: &Utf8Path, run_id: Option<&str>) -> Option<Record> {
     let record = RecordState::read(folder, run_id).own()?;
     // An agent may have completed while its judging was interrupted.
@@ -223,11 +223,12 @@ fn move_parts(folder: &Utf8Path, aside: &Utf8Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Remove what was there only while a trial ran: whoever ran it cannot any more, or finds it elsewhere.
+/// Removes files that exist only during a trial: the process that ran it cannot do so any more, or
+/// finds them elsewhere.
 fn remove_private(folder: &Utf8Path) {
     let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().starts_with(trial::PRIVATE)) {
-        // It takes room, and harms nobody.
+        // It takes space, but is harmless.
         let _ = dir::remove(entry.path());
     }
 }

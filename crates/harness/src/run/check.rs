@@ -18,7 +18,7 @@ use crate::{
     task::Task,
 };
 
-/// What was found out about a task.
+/// The result of checking a task.
 #[derive(Debug, Serialize)]
 pub struct TaskCheck {
     /// The task.
@@ -27,11 +27,11 @@ pub struct TaskCheck {
     pub floor: Vec<TrialStatus>,
     /// How the reference solution's trials ended: all should have passed. Empty without one.
     pub ceiling: Vec<TrialStatus>,
-    /// What doing nothing scores; null when that is not known.
+    /// The score of the null agent; null if unknown.
     pub floor_score: Option<f64>,
-    /// What the reference solution scores; null when that is not known.
+    /// The score of the reference solution; null if unknown.
     pub ceiling_score: Option<f64>,
-    /// What is wrong with the task.
+    /// Problems of the task.
     pub problems: Vec<String>,
 }
 
@@ -177,7 +177,7 @@ fn problems(floor: &[Record], ceiling: &[Record]) -> Vec<String> {
     found
 }
 
-/// What a trial's evaluators said, or what went wrong.
+/// The messages of a trial's evaluators, or its errors.
 fn why(record: &Record) -> String {
     let errors = record.errors.iter().map(|error| error.message.clone());
     let verdicts = record

@@ -1,5 +1,4 @@
-//! What may be asked of a run while it goes on: to start nothing more for a while, and to end
-//! single trials.
+//! Controls of a running run: pausing it, and stopping single trials.
 
 use std::{
     collections::BTreeMap,
@@ -9,8 +8,8 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The handle on a run, shared between the run and whoever steers it. Trials are known by their
-/// number in the plan.
+/// The handle on a run, shared between the run and its user interface. Trials are identified by
+/// their number in the plan.
 #[derive(Debug, Default)]
 pub struct Control {
     paused: watch::Sender<bool>,
@@ -43,7 +42,7 @@ impl Control {
         self.lock().values().any(CancellationToken::is_cancelled)
     }
 
-    /// What ends this trial: its own cancellation, or that of the run.
+    /// The cancellation of this trial: its own, or that of the run.
     pub(crate) fn token(&self, trial: usize, run: &CancellationToken) -> CancellationToken {
         let mut trials = self.lock();
         let before = trials.insert(trial, run.child_token());

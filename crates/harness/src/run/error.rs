@@ -64,7 +64,7 @@ pub enum SlurmError {
     Failed {
         /// Which.
         program: &'static str,
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }

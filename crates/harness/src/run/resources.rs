@@ -1,4 +1,5 @@
-//! What the trials of a run share, opened and closed in one place: sandboxes, gateways, caches, event logs.
+//! The shared resources of the trials of a run, opened and closed in one place: sandboxes,
+//! gateways, caches, event logs.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub(crate) fn cache_of(results_dir: &Utf8Path) -> Utf8PathBuf {
     results_dir.join(CACHE)
 }
 
-/// What has to be opened.
+/// The resources to open.
 pub(crate) struct ResourceSpec<'a> {
     pub(crate) execution: &'a Execution,
     pub(crate) host: &'a Host,
@@ -42,7 +43,7 @@ pub(crate) struct ResourceSpec<'a> {
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// What the trials of a run share.
+/// The shared resources of the trials of a run.
 pub(crate) struct Resources {
     /// The machine, with LiteLLM in the providers' place where it is used.
     pub(crate) host: Host,
@@ -57,7 +58,7 @@ pub(crate) struct Resources {
     litellm: Option<LiteLlm>,
 }
 
-/// What one trial adds to the shared resources.
+/// The resources of one trial in addition to the shared ones.
 pub(crate) struct TrialScope<'a> {
     pub(crate) plan: &'a TrialPlan,
     pub(crate) run_id: &'a str,
@@ -67,7 +68,7 @@ pub(crate) struct TrialScope<'a> {
     pub(crate) cause: &'a Cause<'a>,
 }
 
-/// What is known once everything is closed.
+/// The results that are known after closing everything.
 pub(crate) struct Closed {
     pub(crate) lost_engines: Vec<LostEngine>,
     pub(crate) litellm: Option<LiteLlmAccount>,

@@ -75,9 +75,9 @@ pub struct FailedStart {
     pub task: String,
     /// The number, from 1.
     pub trial: u32,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do about it.
+    /// A suggestion for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

@@ -10,7 +10,7 @@ use proctor_document::Span;
 pub(super) struct Instruction {
     /// Its name in capitals.
     pub(super) keyword: String,
-    /// What follows, continued lines joined.
+    /// The following text, with continued lines joined.
     pub(super) rest: String,
     /// Its first line.
     pub(super) span: Span,
@@ -20,7 +20,7 @@ pub(super) struct Instruction {
 #[derive(Clone, Debug)]
 pub(super) struct Dockerfile {
     pub(super) instructions: Vec<Instruction>,
-    /// What continues a line and takes the meaning off a character.
+    /// The character that continues a line and escapes a character.
     pub(super) escape: char,
 }
 
@@ -107,7 +107,7 @@ fn is_nothing(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// What stands before the sign at the end of a line that is continued on the next.
+/// The text before the continuation sign at the end of a line.
 fn continued(line: &str, escape: char) -> Option<&str> {
     line.trim_end().strip_suffix(escape)
 }
@@ -160,7 +160,7 @@ impl Words<'_> {
         }
     }
 
-    /// What a `$` stands for.
+    /// The value of a `$` expression.
     fn variable(
         &self,
         chars: &mut std::iter::Peekable<std::str::Chars<'_>>,

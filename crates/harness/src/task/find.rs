@@ -56,7 +56,7 @@ pub fn case_files(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// What a pattern below `folder` stands for, as paths below `folder`.
+/// The matches of a pattern below `folder`, as paths below `folder`.
 pub(super) fn matching(folder: &Utf8Path, pattern: &str) -> Vec<Utf8PathBuf> {
     let found = expand(&folder.join(pattern), Hidden::Meant);
     let below = |path: Utf8PathBuf| path.strip_prefix(folder).map(Utf8Path::to_owned).ok();
@@ -72,7 +72,7 @@ enum Hidden {
     Meant,
 }
 
-/// What a path with patterns in its parts stands for, sorted.
+/// The matches of a path with patterns in its parts, sorted.
 fn expand(path: &Utf8Path, hidden: Hidden) -> Vec<Utf8PathBuf> {
     let mut found = vec![Utf8PathBuf::new()];
     for part in path.components() {
@@ -98,7 +98,7 @@ fn expand(path: &Utf8Path, hidden: Hidden) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// What is in a folder, sorted, hidden names left out.
+/// The content of a directory, sorted, without hidden names.
 fn children(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut found = all_children(folder);
     found.retain(|path| !path.file_name().is_some_and(|name| name.starts_with('.')));

@@ -95,7 +95,7 @@ fn reference(folder: &Utf8Path, env: BTreeMap<String, String>) -> Option<Referen
     }))
 }
 
-/// What is asked, without the lines at its start that only mark the file for crawlers.
+/// The prompt, without the lines at its start that only mark the file for crawlers.
 fn instruction(path: &Utf8Path) -> Result<String, ConfigError> {
     let whole = |problem: String| ConfigError::whole(path, Fault::new(Span::default(), problem));
     let text = read_prompt_file(path).map_err(whole)?;

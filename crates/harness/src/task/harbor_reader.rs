@@ -29,9 +29,9 @@ const COMPOSE_FILES: [&str; 4] = [
 pub(super) struct Reader<'a> {
     pub(super) folder: &'a Utf8Path,
     pub(super) root: &'a Node,
-    /// What is wrong.
+    /// The error.
     pub(super) faults: Vec<Fault>,
-    /// What cannot be done without a container.
+    /// Features that need a container.
     pub(super) local: Vec<Fault>,
 }
 
@@ -136,7 +136,7 @@ impl Reader<'_> {
         self.local.push(fault.with_hint(NEEDS_DOCKER));
     }
 
-    /// What a table of the environment's kind says.
+    /// The content of a table of the environment's kind.
     fn container(&mut self, at: &str, table: &EnvironmentTable, context: &Utf8Path) -> Environment {
         if table.os == Some(Os::Windows) {
             self.refuse(at, "os", "a task for Windows");

@@ -30,12 +30,12 @@ use crate::{
 };
 use proctor_document::{ConfigError, Fault, Span};
 
-/// What is asked and how it is judged.
+/// The prompt and the judging of a task.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Its name, in results and filters.
     pub name: String,
-    /// What it is about, in a line or two.
+    /// Its description, in a line or two.
     pub description: String,
     /// Where it comes from.
     pub kind: TaskKind,
@@ -43,38 +43,38 @@ pub struct Task {
     pub category: Option<String>,
     /// Other names that filters may use: the repo, its last part, the folder's name.
     pub aliases: Vec<String>,
-    /// What is accepted in its definition and has no effect here, for the record.
+    /// Settings of its definition that have no effect, for the record.
     pub notes: Vec<String>,
-    /// What the agent is asked.
+    /// The prompt.
     pub asks: Asks,
     /// The reference solution.
     pub reference: Option<Reference>,
     /// Limits of the agent.
     pub limits: TaskLimits,
-    /// What the workspace is made from.
+    /// The source of the workspace.
     pub files: Files,
     /// Run in the workspace before the agent, and in a clean copy before the tests.
     pub install: Option<Arc<Install>>,
     /// How the work is judged; at least one.
     pub evaluators: Arc<[Evaluator]>,
-    /// What is done before the agent starts and after the work is judged.
+    /// The hooks before the agent starts and after judging.
     pub hooks: Hooks,
     /// Where single runs of it go, when it says so.
     pub run_folder: RunFolder,
     /// The folder that its paths start from.
     pub folder: Utf8PathBuf,
-    /// What identifies its content: the SHA-256 of its file, or of all files of its folder.
+    /// The digest of its content: the SHA-256 of its file, or of all files of its directory.
     pub config_hash: String,
     /// The file that defines it; complaints are made with it.
     pub source: Arc<Source>,
 }
 
-/// What the agent is asked.
+/// The prompt.
 #[derive(Clone, Debug)]
 pub enum Asks {
     /// This.
     Prompt(PromptSource),
-    /// What the agent section of a test case says. It is a fault only for agents that read it.
+    /// The agent section of a test case. Its faults matter only for agents that use it.
     Section(Box<AgentSpec>),
 }
 
@@ -107,19 +107,19 @@ impl From<&TaskLimits> for AgentLimitsRecord {
     }
 }
 
-/// What the workspace is made from.
+/// The source of the workspace.
 #[derive(Clone, Debug)]
 pub enum Files {
     /// A repo at a revision.
     Repo(Checkout),
-    /// What the environment's image holds in its working directory.
+    /// The content of the image's working directory.
     Image(Box<Environment>),
     /// A directory with work that is done already: it is copied, and never touched.
     Existing {
         /// The directory.
         directory: Utf8PathBuf,
-        /// What its work is compared with: a branch, tag or commit; its HEAD when none is named,
-        /// and nothing when it is no git repository.
+        /// The base of its work: a branch, tag or commit; HEAD by default, and nothing if it is not
+        /// a git repository.
         base: Option<String>,
     },
 }
@@ -138,7 +138,7 @@ impl Files {
     }
 }
 
-/// What is checked out of which repo; its HEAD when neither branch nor commit is named.
+/// The repository and revision to check out; HEAD if neither branch nor commit is given.
 #[derive(Clone, Debug)]
 pub struct Checkout {
     /// The repo.
@@ -152,7 +152,7 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// What git is asked for.
+    /// The revision for git.
     pub fn revision(&self) -> Option<&str> {
         self.commit.as_deref().or(self.branch.as_deref())
     }
@@ -179,7 +179,7 @@ pub struct Environment {
     pub env: BTreeMap<String, String>,
     /// The user that the agent runs as; the image's own when unset.
     pub user: Option<String>,
-    /// What the agent may reach; `public` when unset, as in Harbor.
+    /// The agent's network; `public` if unset, as in Harbor.
     pub network: Option<Network>,
     /// When it is ready for the agent.
     pub healthcheck: Option<Healthcheck>,
@@ -211,7 +211,7 @@ pub enum Image {
     },
 }
 
-/// What can be reached over the network.
+/// The network access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Everything.
@@ -287,7 +287,7 @@ pub struct Verifier {
     pub user: Option<String>,
     /// How long it may take.
     pub timeout: Duration,
-    /// What it may reach; as the agent's when unset.
+    /// Its network; the agent's if unset.
     pub network: Option<Network>,
     /// The environment of a separate verifier; the agent's when it has none of its own.
     pub environment: Option<Box<Environment>>,
@@ -337,7 +337,7 @@ impl Task {
         self.source.path()
     }
 
-    /// What it asks, whichever agent does it.
+    /// The prompt, for any agent.
     pub fn prompt(&self) -> Result<PromptSource, ConfigError> {
         match &self.asks {
             Asks::Prompt(prompt) => Ok(prompt.clone()),
@@ -396,7 +396,7 @@ impl Task {
             .and_then(|environment| environment.local.as_ref().err().cloned())
     }
 
-    /// What of the task's environment does not hold when it is done without a container.
+    /// Properties of the task's environment that do not apply without a container.
     pub fn lost_isolation(&self) -> Vec<String> {
         let Some(environment) = self.environment() else {
             return Vec::new();

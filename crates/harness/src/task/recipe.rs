@@ -16,7 +16,7 @@ use crate::{
     platform,
 };
 
-/// What makes a task need a container.
+/// Features that make a task need a container.
 pub(super) const NEEDS_DOCKER: &str = "this needs `--sandbox docker`";
 
 /// A workspace to be made.
@@ -40,7 +40,7 @@ struct Copy {
     sources: Vec<Utf8PathBuf>,
     /// Where to, in the container.
     to: Utf8PathBuf,
-    /// Whether `to` is a folder whatever is copied.
+    /// Whether `to` is a directory for any source.
     to_folder: bool,
     mode: Option<u32>,
     span: Span,

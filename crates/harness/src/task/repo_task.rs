@@ -20,9 +20,9 @@ use crate::{
 const PROMPT_FILE: &str = "TASK.md";
 /// How long an installation, a build or the tests may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(15);
-/// What tests and static analysis count when nothing is said, as in Thunderdome.
+/// The default weights of tests and static analysis, as in Thunderdome.
 const WEIGHTS: (f64, f64) = (0.7, 0.3);
-/// What counts of a new project when nothing is said, as in Thunderdome.
+/// The default weights of a new project, as in Thunderdome.
 const GREEN_WEIGHTS: (f64, f64, f64) = (0.385, 0.308, 0.154);
 /// The tag of a new project's hidden tests when Thunderdome's file names none.
 const VALIDATION_TAG: &str = "v1-validation";
@@ -34,7 +34,7 @@ const TIME_LIMITS: [(&str, f64); 2] = [("marathon", 60.0), ("complex", 30.0)];
 /// The time limit of all other categories.
 const TIME_LIMIT: f64 = 10.0;
 
-/// What a task takes from the suite that names it.
+/// Settings of the suite for its tasks.
 pub(crate) struct Surroundings<'a> {
     /// The suite's file.
     pub(crate) source: &'a Arc<Source>,
@@ -298,7 +298,7 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
         written.name.clone(),
         Some(written.repo.clone()),
     ];
-    // Thunderdome's results go by the repo, whatever the task is called in the file.
+    // Thunderdome's results are named after the repo, not after the task's name in the file.
     let own = ids[..2].iter().flatten().next().cloned();
     let name = own.filter(|_| !suite.is_thunderdome).unwrap_or(last);
     let install = written.install_cmd.map(|command| Install {
@@ -410,7 +410,7 @@ fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -
     all
 }
 
-/// What each evaluator counts.
+/// The weight of each evaluator.
 struct Worth {
     tests: f64,
     own_tests: f64,

@@ -313,7 +313,7 @@ fn the_hash_knows_every_file_and_what_can_be_executed() {
     assert_ne!(load(&folder).unwrap().config_hash, second);
 }
 
-/// What a Dockerfile makes of these files, as `path=content`, or its complaints.
+/// The files that a Dockerfile creates, as `path=content`, or its errors.
 fn made(dockerfile: &str, files: &[(&str, &str)]) -> Result<Vec<String>, Vec<String>> {
     let files: Vec<(String, &str)> = files
         .iter()
@@ -461,7 +461,7 @@ fn links_do_not_lead_out() {
     assert!(!outside.join("evil").exists());
 }
 
-// Elsewhere there are no modes, and PATH is no list with colons.
+// Other systems have no modes, and PATH has no colons.
 #[cfg(unix)]
 #[test]
 fn modes_and_variables_come_along() {

@@ -34,8 +34,8 @@ const SHELLS_SIGNAL: i32 = 128;
 /// How long to wait for our own signal after a job-wide signal killed the agent.
 const OWN_SIGNAL_WAIT: Duration = Duration::from_millis(500);
 
-/// What the kernel did meanwhile among the processes that it counts with ours, those of a job. They may be of another
-/// trial: only an agent that was killed is taken for its victim.
+/// The kernel's OOM kills in the job's cgroup. They may be of another trial: only an agent that was
+/// killed counts as their victim.
 fn killed_since(before: u64, ending: &Ending) -> Option<Facts> {
     let kills = platform::oom_kills()?.saturating_sub(before);
     let was_killed = ending.signal == Some(KILLED) || ending.code == Some(SHELLS_SIGNAL + KILLED);

@@ -44,7 +44,7 @@ pub(super) const CONTROL_INSIDE: SocketAddr = SocketAddr::new(
 pub(super) const HOME: &str = "/proctor/home";
 /// Where the trial's own files are seen.
 const SCRATCH: &str = "/proctor/scratch";
-/// Who the agent is when we are root and the image names nobody.
+/// The agent's user if Proctor runs as root and the image has no user.
 const AGENT: u32 = 1000;
 /// How long a program may take to tell its version or its options: the first time its files are
 /// read, on a machine that has much to do.
@@ -286,7 +286,7 @@ impl Trial<'_> {
         (!relays.is_empty()).then_some(relays)
     }
 
-    /// What the trial may reach: as the suite says, else as the task does.
+    /// The trial's network: that of the suite, else of the task.
     pub(super) fn reach(&self) -> Network {
         let asked = self.docker().map(|docker| &docker.settings.network);
         let refuses_gateway = self
@@ -318,7 +318,7 @@ impl Trial<'_> {
         format!("{uid}:{uid}")
     }
 
-    /// Hand these files and folders to whoever works in the container.
+    /// Gives these files and directories to the user in the container.
     pub(super) async fn hand_over(&self, all: &[&Utf8Path]) -> Result<(), NotRun> {
         let (SandboxRecord::Docker(record), Room::Docker(room)) =
             (&self.record.sandbox, &self.room)
@@ -409,7 +409,7 @@ fn package_view(contestant: Contestant, package: &InstalledPackage) -> View {
     }
 }
 
-/// What the suite says, and where it says nothing, what the task does.
+/// The values of the suite, else of the task.
 fn limits(asked: ResourceLimits, environment: Option<&Environment>) -> ResourceLimits {
     let task = environment.map_or_else(ResourceLimits::default, |environment| ResourceLimits {
         cpus: environment.cpus,

@@ -19,7 +19,7 @@ use crate::{
     workspace::Bases,
 };
 
-/// What a trial needs to know of its run.
+/// The run's data for a trial.
 pub struct Context<'a> {
     /// The machine.
     pub host: &'a Host,
@@ -35,13 +35,13 @@ pub struct Context<'a> {
     pub judges: Option<&'a Models>,
     /// Where answers of judges are kept from run to run.
     pub cache: &'a Utf8Path,
-    /// What workspaces are made of.
+    /// The source of workspaces.
     pub bases: &'a Bases,
     /// The id of the run.
     pub run_id: &'a str,
     /// The trial's own folder in the run's.
     pub folder: &'a Utf8Path,
-    /// Who is told.
+    /// The event callback.
     pub listener: &'a Listener<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,

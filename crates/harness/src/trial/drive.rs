@@ -45,7 +45,7 @@ const MAX_COLLECTED: u64 = 64 << 20;
 /// Names of tools beyond so many are not kept: an agent may make them up.
 const MOST_TOOLS: usize = 500;
 
-/// What an agent is driven with.
+/// The context for driving an agent.
 pub struct Drive<'a> {
     /// Where it works, as it sees it.
     pub cwd: &'a Utf8Path,
@@ -67,7 +67,7 @@ pub struct Drive<'a> {
     pub host: &'a Host,
     /// The log that its session is written to.
     pub log: &'a mut LogWriter<NamedTempFile>,
-    /// Who is told.
+    /// The event callback.
     pub listener: &'a Listener<'a>,
     /// Cancelled when the run is.
     pub cancel: &'a CancellationToken,
@@ -75,21 +75,21 @@ pub struct Drive<'a> {
     pub unknown_key: CancellationToken,
 }
 
-/// What came of it.
+/// The result.
 pub struct Driven {
-    /// What the session concluded.
+    /// The conclusion of the session.
     pub conclusion: Conclusion,
     /// How the process ended.
     pub ending: Ending,
-    /// What the process took, and what it left.
+    /// The resources of the process, and its leftovers.
     pub report: Report,
-    /// What was captured.
+    /// The captured output.
     pub capture: Capture,
     /// Why not everything that was captured is on disk.
     pub capture_error: Option<CaptureError>,
-    /// What a container's engine knows.
+    /// The data of a container's engine.
     pub facts: Option<Facts>,
-    /// What it did again and again, when that ended it.
+    /// The repeated action, if that stopped it.
     pub repeated: Option<String>,
     /// The names of the tools that it used.
     pub tools: BTreeSet<String>,
@@ -256,7 +256,7 @@ enum Stuck {
 }
 
 impl Stuck {
-    /// What it did again and again.
+    /// The repeated action.
     fn repeating(self) -> Option<String> {
         match self {
             Stuck::Repeating(what) => Some(what),
@@ -378,7 +378,7 @@ fn collect(area: &Utf8Path, path: &Utf8Path) -> Option<Vec<u8>> {
     read.ok()
 }
 
-/// What a session read is on record, so that it can be read again.
+/// Files that a session read are recorded, so that they can be read again.
 fn keep_collected(folder: &Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     fs_err::create_dir_all(folder)?;
     fs_err::write(folder.join(path.file_name().unwrap_or("file")), bytes)
@@ -391,7 +391,7 @@ fn hand_over(session: &mut dyn Session, source: Source, line: &Line<'_>, desk: &
     }
 }
 
-/// What the session sees of the world.
+/// The environment of the session.
 struct Desk<'a> {
     log: &'a mut LogWriter<NamedTempFile>,
     listener: &'a Listener<'a>,

@@ -20,7 +20,7 @@ pub enum TrialError {
     Source {
         /// The test case.
         config_file: Utf8PathBuf,
-        /// What is wrong.
+        /// The error.
         problem: SourceError,
     },
     /// The prompt file is not what the test case says.
@@ -28,7 +28,7 @@ pub enum TrialError {
     Prompt {
         /// The test case.
         config_file: Utf8PathBuf,
-        /// What is wrong.
+        /// The error.
         problem: PromptFileError,
     },
     /// The agent cannot be launched as configured.
@@ -36,7 +36,7 @@ pub enum TrialError {
     Launch {
         /// The test case.
         config_file: Utf8PathBuf,
-        /// What is wrong.
+        /// The error.
         problem: LaunchError,
     },
     /// A container has to be made of something.
@@ -68,13 +68,13 @@ pub enum TrialError {
     /// Another process took us for dead and has the trial now: nothing more is written.
     #[error("another process has the trial now")]
     Lost,
-    /// What the trial came to cannot be written down.
+    /// The result of the trial cannot be written.
     #[error("the result of the trial could not be written")]
     Store(#[from] StoreError),
 }
 
 impl TrialError {
-    /// What to do about it.
+    /// A suggestion for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             TrialError::Source {

@@ -15,9 +15,9 @@ use crate::{
     transcript::{self, Contender, Format, Known, Recording},
 };
 
-/// What the agent was asked, in the trial's artifacts.
+/// The agent's prompt, in the trial's artifacts.
 pub const PROMPT_FILE: &str = "prompt.md";
-/// What the agent's first call told its model besides the prompt, in the trial's artifacts.
+/// The system prompt and tools of the agent's first call, in the trial's artifacts.
 pub const CONTEXT_FILE: &str = "model-context.json";
 
 /// Large reads: a session may be hundreds of megabytes.

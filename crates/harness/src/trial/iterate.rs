@@ -37,7 +37,7 @@ use crate::{
 const ITERATIONS: &str = "iterations";
 /// The folder of what the command of the loop printed.
 const CHECK: &str = "check";
-/// How much of the end of that the agent is told.
+/// The maximum number of bytes at the end of the output that are added to the prompt.
 const TOLD: u64 = 20_000;
 
 /// How far a trial has come.
@@ -69,7 +69,7 @@ impl Iterations {
 /// An iteration that is to come.
 struct Next {
     reason: IterationReason,
-    /// Whether somebody else takes over.
+    /// Whether the fallback takes over.
     takes_over: bool,
 }
 
@@ -144,7 +144,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Whether the trial has come to its end, whatever the policy says.
+    /// Whether the trial has ended, regardless of the policy.
     fn is_over(&self, outcome: Outcome) -> bool {
         self.context.cancel.is_cancelled()
             || self.iterations.is_over()
@@ -158,7 +158,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Whether the workspace is as it was before the agent. What cannot be told counts as changed.
+    /// Whether the agent left the workspace unchanged. If that is unknown, it counts as changed.
     async fn is_unchanged(&self) -> bool {
         let Some(workspace) = &self.workspace else {
             return false;
@@ -198,7 +198,7 @@ impl Trial<'_> {
         })
     }
 
-    /// What follows from what the command of the loop said.
+    /// The next step after the result of the loop's command.
     fn after(&mut self, check: &CheckRecord) -> Option<Next> {
         let policy = self.plan.policy.check.as_ref()?;
         if check.passed {
@@ -216,7 +216,7 @@ impl Trial<'_> {
         })
     }
 
-    /// What the agent is told of a check that failed.
+    /// The text about a failed check that is added to the prompt.
     fn failure(&self, check: Option<&CheckRecord>) -> Option<String> {
         let policy: &CheckLoop = self.plan.policy.check.as_ref()?;
         let check = check.filter(|check| !check.passed)?;
@@ -264,7 +264,7 @@ impl Trial<'_> {
         });
     }
 
-    /// Make room for another iteration and have its agent ready. `told` is added to what is asked.
+    /// Prepares another iteration and its agent. `told` is added to the prompt.
     async fn again(
         &mut self,
         ran: &AgentRun,

@@ -79,7 +79,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What judges that are agents or models need.
+    /// The input of judges that are agents or models.
     fn desk(&self) -> Desk<'_> {
         let plan = self.plan;
         Desk {
@@ -95,7 +95,8 @@ impl Trial<'_> {
     }
 }
 
-/// The verdict on the trial as a whole. The agent's own failure counts, whatever the evaluators say.
+/// The verdict on the trial as a whole. The agent's own failure counts regardless of the
+/// evaluators.
 pub(crate) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
     let any = |status| verdicts.iter().any(|verdict| verdict.status == status);
     match outcome {

@@ -36,7 +36,7 @@ const MAX_DEFINITION: u64 = 1 << 20;
 /// Stands in the place of secrets for an agent that reaches no model.
 const NO_KEY: &str = "no-key";
 
-/// What an agent gets before it starts.
+/// The input of an agent before it starts.
 pub(super) struct Equipment {
     env: BTreeMap<String, String>,
     /// Of these, the ones that it gets as they are.
@@ -105,7 +105,7 @@ impl Trial<'_> {
         self.launch(&area, equipment, &asked).await
     }
 
-    /// What an agent gets before it starts: a way to the models, an environment, credentials.
+    /// The preparation of an agent: model access, an environment, credentials.
     pub(super) async fn equip(
         &mut self,
         area: &Area,
@@ -133,7 +133,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What to run, with all that it needs in its place.
+    /// The command, with all of its files in place.
     pub(super) async fn launch(
         &mut self,
         area: &Area,
@@ -251,7 +251,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// What the suite wants agents to get as it is, secret or not.
+    /// The variables of the suite whose real values agents get.
     fn passed_through(&self) -> BTreeMap<String, String> {
         let names = self.context.pass_through.iter();
         let set =
@@ -418,7 +418,7 @@ impl Trial<'_> {
         }
         let is_sealed = image.is_some() && self.reach() != Network::Open;
         if self.models.is_some() || is_sealed {
-            // Its key is the trial's own, or there is nobody to show one to: real ones stay out.
+            // Its key is the trial's own, or there is no gateway: API keys stay out.
             return Ok(env);
         }
         if image.is_some() {
@@ -488,7 +488,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// When the agent's time will be over: it is told, because it may plan by it.
+    /// The agent's deadline, announced so that it can plan.
     fn deadline(&mut self) -> Option<String> {
         if self.deadline.is_none() {
             let timeout = self.plan.task.limits.timeout?;
@@ -550,7 +550,7 @@ impl Trial<'_> {
     }
 }
 
-/// What to do about a CLI that is not there.
+/// The hint for a missing CLI.
 fn where_it_is_not(cli: &Cli, image: Option<&Image>, package: Option<&Package>) -> String {
     let program = cli.program;
     match (image, package) {

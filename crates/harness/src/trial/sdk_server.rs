@@ -34,11 +34,11 @@ const COMING_BACK: Duration = Duration::from_secs(15);
 /// The result of a conversation.
 #[derive(Debug)]
 pub struct Served {
-    /// What became of the agent.
+    /// The outcome of the agent.
     pub outcome: Outcome,
-    /// What went wrong, in words.
+    /// The errors as text.
     pub errors: Vec<String>,
-    /// What was used; `None` when there was no result and nothing is known.
+    /// The usage; `None` if there was no result and it is unknown.
     pub sidecar: Option<AgentMetrics>,
 }
 
@@ -49,7 +49,7 @@ pub struct SdkServer {
     farewell: Option<Farewell>,
 }
 
-/// What the server waits for.
+/// The event that the server waits for.
 enum Step {
     Event(Option<SocketEvent>),
     Greet,
@@ -188,7 +188,7 @@ fn served(conclusion: Conclusion, desk: Desk<'_>) -> Served {
     }
 }
 
-/// What the session sees of the world.
+/// The environment of the session.
 struct Desk<'a> {
     show: &'a mut dyn FnMut(&str),
     replies: Vec<Vec<u8>>,

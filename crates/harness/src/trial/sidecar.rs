@@ -53,7 +53,8 @@ impl Trial<'_> {
                 conclusion.errors.push(warning);
             }
         }
-        // It is no part of the work; what cannot be moved is left out of the change all the same.
+        // It is not part of the work; a file that cannot be moved is excluded from the change as
+        // well.
         let _ = dir::rename(&path, self.artifacts.join(KEPT));
     }
 }

@@ -37,7 +37,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// How long to wait for a client that connects again after a close frame.
 const RECONNECTING: Duration = Duration::from_secs(3);
 
-/// What came in.
+/// The received data.
 #[derive(Debug)]
 pub enum SocketEvent {
     /// The agent connected, or connected again.
@@ -60,7 +60,7 @@ pub enum Farewell {
     Final,
 }
 
-/// What is sent to the client.
+/// The data for the client.
 #[derive(Debug)]
 enum Outgoing {
     Line(Vec<u8>),
@@ -90,7 +90,8 @@ impl Socket {
         Ok(Socket::serve(Listener::Tcp(listener), address))
     }
 
-    /// Listen on a local socket that is reached at this address in a container, whoever asks there.
+    /// Listens on a local socket that is available at this address in a container, for all of its
+    /// users.
     pub fn listen_local(path: &Utf8Path, address: SocketAddr) -> io::Result<Socket> {
         // An agent that is started again finds the socket of the time before.
         let _ = std::fs::remove_file(path);
@@ -131,7 +132,7 @@ impl Socket {
     }
 }
 
-/// Who waits for connections.
+/// The waiting side of connections.
 enum Listener {
     Tcp(TcpListener),
     Local(local::Listener),

@@ -35,7 +35,7 @@ impl Row {
     }
 }
 
-/// What of an agent's doings is new.
+/// Detects the new actions of an agent.
 #[derive(Debug, Default)]
 struct News {
     calls: Row,
@@ -91,7 +91,7 @@ impl News {
         }
     }
 
-    /// What is done again and again, when it is at least so often.
+    /// The repeated action, if it was repeated at least this often.
     fn repeated(&self, limit: u32) -> Option<String> {
         if self.calls.times >= limit {
             let (tool, times) = (&self.tool, self.calls.times);
@@ -158,7 +158,7 @@ impl Progress {
         }
     }
 
-    /// What the agent repeats, once that is too often.
+    /// The action that the agent repeats too often.
     pub(crate) fn repeated(&self) -> Option<String> {
         self.news.repeated(self.limits.repeats?)
     }
@@ -168,7 +168,7 @@ impl Progress {
         Some(self.since + self.limits.quiet?)
     }
 
-    /// Look at the files: whether none has changed either. A look that fails ends nobody.
+    /// Checks whether no file has changed either. If the check fails, the agent is not stopped.
     pub(crate) async fn is_stuck(&mut self, room: &Room, folder: &Utf8Path) -> bool {
         let newest = room.newest_change(folder).await;
         if matches!(newest, Ok(newest) if newest == self.newest) {

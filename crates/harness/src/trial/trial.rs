@@ -41,7 +41,8 @@ use crate::{
 /// What the names of folders begin with that are in a trial's folder only while it runs.
 pub(crate) const PRIVATE: &str = ".trial";
 
-/// Run one trial. Whatever happens to the agent, there is a record; only bad input is an error.
+/// Runs one trial. There is a record for every outcome of the agent; only invalid input is an
+/// error.
 pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, TrialError> {
     let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
     let prepared = tokio::select! {
@@ -71,7 +72,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
     trial.end(&ran, &judged).await
 }
 
-/// A trial that is cancelled before its agent has started: whatever the reason, it says nothing of the agent.
+/// A trial that is cancelled before its agent has started says nothing about the agent.
 fn cut_off(cause: &Cause<'_>) -> NotRun {
     let (outcome, code, message) = if cause.is_final() {
         let message = "the time of its job was over before the agent started";
@@ -110,11 +111,11 @@ pub(super) struct Trial<'a> {
     pub(super) tools: BTreeMap<Contestant, AgentTools>,
     /// What is asked.
     pub(super) asked: String,
-    /// When the agent's time will be over, as it is told.
+    /// The agent's deadline, as announced to it.
     pub(super) deadline: Option<String>,
     /// How far it has come.
     pub(super) iterations: Iterations,
-    /// What its iterations may spend together; made when there are several.
+    /// The shared budget of its iterations; created if there are several.
     pub(super) budget: Option<Arc<Budget>>,
     /// Its way to the models.
     pub(super) models: Option<TrialModels>,
@@ -152,7 +153,7 @@ impl<'a> Trial<'a> {
             trial: plan.number,
         }));
         let artifacts = context.folder.join("artifacts");
-        // Under a name that nobody else's has: it is removed by its path, at the end.
+        // Under a unique name: it is removed by its path at the end.
         let private = context
             .folder
             .join(format!("{PRIVATE}-{}", uuid::Uuid::now_v7().simple()));
@@ -208,7 +209,7 @@ impl<'a> Trial<'a> {
         (self.context.listener)(&RunEvent::Phase(phase));
     }
 
-    /// Take over what the session came to and finish its log: evaluators may read it.
+    /// Takes over the session's result and finishes its log, which evaluators may read.
     fn conclude(&mut self, ran: &AgentRun) {
         self.take_over_identity(ran);
         let record = &mut self.record;
@@ -221,12 +222,12 @@ impl<'a> Trial<'a> {
         self.record
             .errors
             .splice(0..0, account.errors.iter().cloned());
-        // What cannot be kept is an error in the record; only the record itself must be written.
+        // Failures to keep files are errors in the record; only the record itself must be written.
         let kept = self.write_log(&account);
         self.note_lost(kept);
     }
 
-    /// What the agent told of itself. A fallback is in its iteration: the contender is the agent.
+    /// The agent's own data. A fallback is in its iteration: the contestant is the agent.
     pub(super) fn take_over_identity(&mut self, ran: &AgentRun) {
         if self.contestant == Contestant::Fallback {
             return;
@@ -252,7 +253,7 @@ impl<'a> Trial<'a> {
             }
             other => other,
         };
-        // What was done and only not judged in time is kept, and can be judged later.
+        // Work that was not judged in time is kept, and can be judged later.
         let is_cancelled = self.context.cancel.is_cancelled() && !self.context.cause.is_final();
         let record = &mut self.record;
         record.outcome = outcome;

@@ -83,7 +83,7 @@ impl Trial<'_> {
         Ok(path)
     }
 
-    /// What is in the workspace now is not the agent's work.
+    /// The current content of the workspace is not the agent's work.
     pub(super) async fn settle(&self, made: &mut Workspace) -> Result<(), NotRun> {
         let settled = made.settle().await;
         settled.map_err(|error| workspace_failed(&error))?;
@@ -130,7 +130,7 @@ impl Trial<'_> {
         Ok((made, room, note))
     }
 
-    /// What a workspace of this trial alone is made of.
+    /// The source of a workspace of this trial alone.
     async fn base(&self, source: Source) -> Result<Arc<Base>, NotRun> {
         let made = Base::make(source, History::None, self.context.host, &self.private).await;
         made.map(Arc::new).map_err(|error| workspace_failed(&error))
@@ -146,7 +146,7 @@ impl Trial<'_> {
         Ok(made)
     }
 
-    /// What the task's Dockerfile copies into its working directory.
+    /// The files that the task's Dockerfile copies into its working directory.
     fn lay_out(&mut self, environment: &Environment) -> Result<Source, NotRun> {
         let recipe = environment.local.as_ref();
         let recipe = recipe.map_err(|error| TrialError::NeedsContainer(error.clone()))?;

@@ -14,7 +14,7 @@ use crate::{
     platform,
 };
 
-/// What a workspace is made from.
+/// The source of a workspace.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A commit of a git repository on this machine.
@@ -28,7 +28,7 @@ pub enum Source {
         /// Where it was fetched from, when it was: other revisions have to be fetched too.
         remote: Option<Remote>,
     },
-    /// A folder that is no git repository.
+    /// A directory that is not a git repository.
     Folder {
         /// Where it is.
         path: Utf8PathBuf,
@@ -56,7 +56,7 @@ pub enum SourceError {
     UnknownRevision {
         /// The repo.
         repo: String,
-        /// What was asked for.
+        /// The requested revision.
         revision: String,
     },
     /// A branch or commit was asked of a folder that has none.
@@ -64,7 +64,7 @@ pub enum SourceError {
     NotARepository {
         /// The folder.
         path: Utf8PathBuf,
-        /// What was asked for.
+        /// The requested revision.
         revision: String,
     },
     /// The repo could not be fetched.
@@ -72,7 +72,7 @@ pub enum SourceError {
     Fetch {
         /// The URL.
         url: String,
-        /// What git said.
+        /// The output of git.
         source: GitError,
     },
     /// Git failed.
@@ -119,8 +119,8 @@ impl Source {
         }
     }
 
-    /// What the work in a directory is compared with: a commit of its own, HEAD when none is named,
-    /// or nothing when it is no repository.
+    /// The base of the work in a directory: one of its commits, HEAD by default, or nothing if it
+    /// is not a repository.
     pub async fn of_existing(
         directory: &Utf8Path,
         base: Option<&str>,

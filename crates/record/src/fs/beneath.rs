@@ -115,7 +115,8 @@ impl UntrustedDir {
         }
     }
 
-    /// Put a file in the place of whatever is there. Links and files in the place of its folders are removed.
+    /// Replaces the existing entry with a file. Links and files in the place of its directories are
+    /// removed.
     pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
         let path = path.as_ref();
         let mut folder = self.root.clone().into_std_path_buf();

@@ -32,7 +32,7 @@ pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Resul
         let target = to.join(entry.file_name());
         let kind = entry.file_type()?;
         if !kind.is_dir() && target.symlink_metadata().is_ok_and(|old| old.is_symlink()) {
-            // What is there is replaced, not written through.
+            // An existing entry is replaced, not written through.
             fs::remove_file(&target)?;
         }
         if kind.is_dir() {
@@ -46,8 +46,8 @@ pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Resul
     Ok(())
 }
 
-/// Lay the files of `from` over the folder `to`, whatever was there before: no link is followed, and
-/// a file gives way to a folder.
+/// Copies the files of `from` over the directory `to`: no link is followed, and a file is replaced
+/// by a directory.
 pub fn lay_over(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -105,7 +105,8 @@ pub fn give(root: &Path, owner: u32) -> Result<()> {
     Ok(())
 }
 
-/// Let everybody read a folder and all it holds, and run what its owner may run.
+/// Makes a directory and its content readable for all users, and executable where its owner may
+/// execute.
 pub fn open_to_all(root: &Path) -> Result<()> {
     let meta = root.symlink_metadata()?;
     if meta.is_symlink() {
@@ -154,9 +155,9 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()>
     Ok(())
 }
 
-/// When anything in a folder was changed last: a file, or the list of a folder. What is in `.git` at
-/// its top does not count, because looking at a repository already writes there; what is gone
-/// meanwhile does not either. The time is that of the change itself, which nobody can set.
+/// The time of the last change in a directory: of a file, or of the list of a directory. `.git` at
+/// its top is ignored, because reading a repository already writes there; disappeared files are
+/// ignored too. The time is the change time, which programs cannot set.
 pub fn newest_change(root: &Path) -> Option<SystemTime> {
     let own = root.join(".git");
     let mut folders = vec![root.to_owned()];
@@ -288,7 +289,7 @@ mod tests {
         use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        // Disks of macOS take no names that are no text.
+        // File systems of macOS accept only UTF-8 names.
         let odd: &[u8] = if cfg!(target_os = "linux") {
             b"caf\xe9"
         } else {

@@ -27,9 +27,9 @@ pub fn point(pointer: &Path, target: &Path, fresh: &Path) -> io::Result<()> {
     named
 }
 
-/// Remove a pointer; one that cannot be removed harms nobody.
+/// Removes a pointer; a failure is harmless.
 pub fn unpoint(pointer: &Path) {
-    // On Windows a link to a folder is removed like a folder; one that is no link is not empty.
+    // On Windows a link to a directory is removed like a directory; a real one is not empty.
     let _ = std::fs::remove_file(pointer).or_else(|_| std::fs::remove_dir(pointer));
 }
 

@@ -73,7 +73,7 @@ mod sys {
         if handle.is_null() {
             return None;
         }
-        // SAFETY: the handle is open, and nobody else has it.
+        // SAFETY: the handle is open and has no other owner.
         let process = unsafe { OwnedHandle::from_raw_handle(handle) };
         let none = || FILETIME {
             dwLowDateTime: 0,
@@ -93,7 +93,7 @@ mod sys {
                     &raw mut user,
                 ) != 0
         };
-        // A process that has ended is there as long as somebody holds it.
+        // An exited process exists while a handle to it is open.
         let is_alive = asked && code == STILL_ACTIVE.cast_unsigned();
         let at = u64::from(began.dwHighDateTime) << 32 | u64::from(began.dwLowDateTime);
         is_alive.then(|| (space(), at))

@@ -8,7 +8,7 @@ pub use windows::{Connection, connect, listens, standard_streams};
 /// Whether the `ssh` of this system leads a socket here to one there; else it is a port here.
 pub const SSH_MAKES_SOCKETS: bool = cfg!(unix);
 
-/// What addresses of local engines begin with here.
+/// The prefix of addresses of local engines.
 pub const SCHEME: &str = if cfg!(windows) { "npipe" } else { "unix" };
 
 #[cfg(unix)]
@@ -23,7 +23,7 @@ mod unix {
     /// A connection to an engine of this machine.
     pub type Connection = UnixStream;
 
-    /// Whether somebody listens at a socket and lets us in.
+    /// Whether a socket has a listener that accepts us.
     pub fn listens(socket: &Path) -> bool {
         std::os::unix::net::UnixStream::connect(socket).is_ok()
     }
@@ -65,7 +65,7 @@ mod windows {
     #[derive(Debug)]
     pub struct Connection(NamedPipeClient);
 
-    /// Whether there is a pipe: it goes with whoever serves it.
+    /// Whether there is a pipe: it disappears with its server.
     pub fn listens(pipe: &Path) -> bool {
         pipe.exists()
     }

@@ -3,7 +3,7 @@
 
 use proctor_process::oom_kills_in;
 
-/// The kills so far; `None` where nobody counts them for us alone.
+/// The kills so far; `None` if they are not counted for this process alone.
 pub fn oom_kills() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let read = |file: String| oom_kills_in(&std::fs::read_to_string(file).ok()?);

@@ -1,5 +1,5 @@
-//! What differs between Linux, macOS and Windows, each under a name of its own. The rest of the crate calls the
-//! same function everywhere ([why](../../../../docs/dev/design/platforms.md)).
+//! Differences between Linux, macOS and Windows, each with its own name. The rest of the crate
+//! calls the same function everywhere ([why](../../../../docs/dev/design/platforms.md)).
 
 #[cfg(unix)]
 #[path = "unix.rs"]

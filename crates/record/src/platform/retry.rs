@@ -1,5 +1,5 @@
-//! Removing and renaming where somebody may hold a file for a moment: a virus scanner, an indexer, or a process
-//! that is just dying. Only Windows minds.
+//! Removing and renaming files that another process may hold for a moment: a virus scanner, an
+//! indexer, or a dying process. This matters on Windows only.
 
 use std::fmt::Display;
 // Not `fs_err`: its errors hide the number by which a held file is known.
@@ -44,7 +44,7 @@ fn about(path: impl Display, error: &Error) -> Error {
     Error::new(error.kind(), format!("{path}: {error}"))
 }
 
-/// Try again while somebody else holds what it is about.
+/// Retries while another process holds the file.
 fn patiently<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     for number in 1..=TRIES {
         match work() {

@@ -10,7 +10,7 @@ use super::search::environment_name;
 /// The most UTF-16 units that `cmd.exe` takes in a line. It cuts off what is longer, and runs the rest.
 const LONGEST_LINE: usize = 8_191;
 
-/// By this variable, whatever its value, Windows does not look for programs where a command runs.
+/// With this variable, Windows does not search programs in the working directory of a command.
 const NOT_HERE: &str = "NoDefaultCurrentDirectoryInExePath";
 
 /// A shell.
@@ -91,8 +91,8 @@ fn of_system(program: &str) -> String {
     format!(r#""%SystemRoot%\System32\{program}""#)
 }
 
-/// What stands between the quotes of a line in a script, so that `cmd.exe` passes `text` on as it is. A quote within it
-/// ends and begins what is quoted.
+/// The quoted form of `text` in a script, so that `cmd.exe` passes it on unchanged. A quote within
+/// it closes and reopens the quoting.
 fn quoted(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let mut is_quoted = true;

@@ -122,7 +122,7 @@ pub const HOME_FOLDERS: &[&str] = if cfg!(windows) {
     &["tmp"]
 };
 
-/// What Windows programs do not start without, or look for their own parts with.
+/// Variables without which Windows programs do not start or do not find their parts.
 pub const OF_WINDOWS: [&str; 20] = [
     "SystemRoot",
     "SystemDrive",
@@ -146,7 +146,7 @@ pub const OF_WINDOWS: [&str; 20] = [
     "COMPUTERNAME",
 ];
 
-/// What a program of this system needs besides the allowed variables, with a HOME of its own.
+/// The variables of this system in addition to the allowed ones, with a separate HOME.
 pub fn own_environment(
     from: &BTreeMap<String, String>,
     home: &Utf8Path,

@@ -26,15 +26,15 @@ pub const SHARES_FILES_WITH_ENGINES: bool = cfg!(target_os = "linux");
 /// Whether files have modes.
 pub const HAS_MODES: bool = true;
 
-/// Who owns files in archives, where the file system does not say.
+/// The owner of files in archives, if the file system has none.
 pub const OWNER_IN_ARCHIVES: Option<u32> = None;
 
-/// What git is told about this system besides what holds everywhere.
+/// Settings of git for this system in addition to the common ones.
 pub fn git_settings() -> &'static [&'static str] {
     &[]
 }
 
-/// What `git init` would have found out about this system and a folder that exists.
+/// The settings that `git init` would detect for this system and an existing directory.
 pub fn git_config(folder: &Path) -> String {
     if cfg!(target_os = "macos") {
         let ignores_case = !tells_case(folder);
@@ -52,7 +52,7 @@ pub fn tells_case(folder: &Path) -> bool {
     super::text::other_case(folder).is_none_or(|other| !other.exists())
 }
 
-/// Where engines listen unless told otherwise, the most likely first. `home` is the user's.
+/// The default addresses of engines, the most likely first. `home` is the user's.
 pub fn usual_engines(home: Option<&Path>) -> Vec<String> {
     let plain = "unix:///var/run/docker.sock".to_owned();
     let desktop = home.filter(|_| cfg!(target_os = "macos")).map(|home| {
@@ -62,7 +62,7 @@ pub fn usual_engines(home: Option<&Path>) -> Vec<String> {
     std::iter::once(plain).chain(desktop).collect()
 }
 
-/// Whether whoever runs us may do everything.
+/// Whether Proctor runs as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -109,24 +109,24 @@ pub fn path_of(bytes: &[u8]) -> PathBuf {
     OsStr::from_bytes(bytes).into()
 }
 
-/// When a file was changed last, by a time that nobody can set.
+/// The time of the last change of a file, which programs cannot set.
 pub fn changed(about: &Metadata) -> SystemTime {
     let seconds = Duration::from_secs(about.ctime().try_into().unwrap_or_default());
     let nanos = Duration::from_nanos(about.ctime_nsec().try_into().unwrap_or_default());
     SystemTime::UNIX_EPOCH + seconds + nanos
 }
 
-/// What tells a file from all others of its file system.
+/// The identity of a file within its file system.
 pub fn file_id(file: &File) -> Result<u64> {
     Ok(file.metadata()?.ino())
 }
 
-/// What a file takes on disk.
+/// The size of a file on disk.
 pub fn disk_bytes(about: &Metadata) -> u64 {
     about.blocks() * 512
 }
 
-/// What is the same for all names of a file that has several.
+/// The common identity of the names of a file with several hard links.
 pub fn several_names(about: &Metadata) -> Option<(u64, u64)> {
     (about.nlink() > 1).then(|| (about.dev(), about.ino()))
 }
@@ -136,7 +136,7 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Say that a file was changed now, by the clock of whoever keeps it.
+/// Sets the modification time of a file to now, by the clock of the file server.
 pub fn touch(file: &File) -> Result<()> {
     let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
     let times = Timestamps {
@@ -146,7 +146,7 @@ pub fn touch(file: &File) -> Result<()> {
     Ok(futimens(file, &times)?)
 }
 
-/// Whether somebody holds a file, so that it may be free soon: nobody does so here.
+/// Whether another process holds a file, so that it may be free soon: never on this system.
 pub(super) fn is_held(_error: &Error) -> bool {
     false
 }
@@ -214,7 +214,7 @@ impl Folder {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = openat(&self.0, fresh, flags, Mode::from_raw_mode(0o644))?;
         let mut file = File::from(file);
-        // Whatever the umask is: reports are made by others too.
+        // Independent of the umask: other users write reports too.
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(bytes)?;
         file.sync_data()?;

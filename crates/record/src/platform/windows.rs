@@ -35,11 +35,11 @@ pub const SHARES_FILES_WITH_ENGINES: bool = false;
 /// Whether files have modes.
 pub const HAS_MODES: bool = false;
 
-/// Who owns files in archives: whom containers run agents as.
+/// The owner of files in archives: the user of agents in containers.
 pub const OWNER_IN_ARCHIVES: Option<u32> = Some(1000);
 
-/// What git is told about this system besides what holds everywhere. Where links cannot be made, they are files with
-/// the path they lead to, in the workspace as in the copies that are judged.
+/// Settings of git for this system in addition to the common ones. If links cannot be created, they
+/// are files with the path of their target, in the workspace and in the judged copies.
 pub fn git_settings() -> &'static [&'static str] {
     if makes_links() {
         &[
@@ -62,8 +62,8 @@ pub fn git_settings() -> &'static [&'static str] {
     }
 }
 
-/// What `git init` would have found out about this system and a folder that exists, and what the user's settings may not
-/// change: agents see the same bytes as everywhere.
+/// The settings that `git init` would detect for this system and an existing directory, and that
+/// the user's settings must not change: agents see the same bytes everywhere.
 pub fn git_config(folder: &Path) -> String {
     format!(
         "\tfilemode = false\n\tignorecase = {}\n\tsymlinks = {}\n\tautocrlf = false\n\tlongpaths = true\n",
@@ -88,17 +88,17 @@ pub fn tells_case(folder: &Path) -> bool {
     super::text::other_case(folder).is_none_or(|other| !other.exists())
 }
 
-/// Where engines listen unless told otherwise, the most likely first.
+/// The default addresses of engines, the most likely first.
 pub fn usual_engines(_home: Option<&Path>) -> Vec<String> {
     vec!["npipe:////./pipe/docker_engine".to_owned()]
 }
 
-/// Whether whoever runs us may do everything: there is nobody of that kind.
+/// Whether Proctor runs as root: Windows has no such user.
 pub fn is_root() -> bool {
     false
 }
 
-/// The permissions of a file as git and archives write them. Who may run it is not known here.
+/// The permissions of a file for git and archives. Executable bits are unknown here.
 pub fn mode(about: &Metadata) -> u32 {
     let writable = if about.permissions().readonly() {
         0
@@ -143,8 +143,8 @@ pub fn link(target: &Path, link: &Path) -> Result<()> {
     }
 }
 
-/// The path as it has to stand in a link: Windows does not follow one with slashes. Nothing else of it may change, lest
-/// git take the link for another.
+/// The path as written into a link: Windows does not follow one with slashes. The rest is
+/// unchanged, so that git does not see another link.
 fn backslashed(path: &Path) -> PathBuf {
     let turn = |unit| {
         if unit == u16::from(b'/') {
@@ -192,7 +192,7 @@ pub fn changed(about: &Metadata) -> SystemTime {
     about.modified().map_or(made, |modified| modified.max(made))
 }
 
-/// What tells a file from all others of its file system.
+/// The identity of a file within its file system.
 #[expect(unsafe_code, reason = "there is no safe call for it")]
 pub fn file_id(file: &File) -> Result<u64> {
     let mut about = BY_HANDLE_FILE_INFORMATION::default();
@@ -204,12 +204,12 @@ pub fn file_id(file: &File) -> Result<u64> {
     Ok(u64::from(about.nFileIndexHigh) << 32 | u64::from(about.nFileIndexLow))
 }
 
-/// What a file takes on disk, as far as its length says.
+/// The size of a file on disk, estimated from its length.
 pub fn disk_bytes(about: &Metadata) -> u64 {
     about.len()
 }
 
-/// What is the same for all names of a file that has several: not known.
+/// The common identity of the names of a file with several hard links: unknown.
 pub fn several_names(_about: &Metadata) -> Option<(u64, u64)> {
     None
 }
@@ -225,7 +225,7 @@ pub fn touch(file: &File) -> Result<()> {
     file.set_times(FileTimes::new().set_modified(SystemTime::now()))
 }
 
-/// Whether somebody holds a file, so that it may be free soon.
+/// Whether another process holds a file, so that it may be free soon.
 pub(super) fn is_held(error: &Error) -> bool {
     let held = [
         ERROR_ACCESS_DENIED,
@@ -255,16 +255,16 @@ pub(super) fn make_removable(folder: &Path) -> Result<()> {
         if kind.is_dir() {
             make_removable(&entry.path())?;
         } else if kind.is_file() {
-            // What is held just now is tried again.
+            // Retries while a file is held.
             let _ = set_mode(&entry.path(), 0o600);
         }
     }
     Ok(())
 }
 
-/// A folder that is held open: files are written to it wherever it is moved. Nothing is written relative to a handle
-/// here, so we ask where the folder is and write there; should it be moved between the last question and the renaming,
-/// which are two calls, the file goes to whoever has taken the name.
+/// An open directory: files are written to it even if it is moved. There are no handle-relative
+/// writes here, so that the current path is queried before each write. If the directory is moved
+/// between the query and the rename, the file goes to the new owner of the path.
 #[derive(Debug)]
 pub struct Folder(File);
 

@@ -32,8 +32,8 @@ pub struct Cli {
     /// and never changes after that. All trials get the same folder of this machine's cache,
     /// so that it is filled once and not for every HOME; a container gets it read-only.
     pub shared_caches: &'static [&'static str],
-    /// How long it may take to tell its version and options. What takes longer counts as
-    /// unknown: a program that hangs must not hold up the trial, whose own limit has not begun.
+    /// The timeout for probing version and options. A slower program counts as unknown: a hanging
+    /// program must not delay the trial, whose own limit has not started.
     pub probe_limit: Duration,
     /// The code for "not installed" in the log.
     pub not_found_code: &'static str,
@@ -54,7 +54,7 @@ pub enum Registry {
     PyPi {
         /// By this name.
         name: &'static str,
-        /// What it needs and does not ask for.
+        /// A requirement that it does not declare.
         with: &'static [&'static str],
     },
 }
@@ -63,14 +63,14 @@ pub enum Registry {
 /// half a second.
 pub const PROBE_LIMIT: Duration = Duration::from_secs(3);
 
-/// What was found out about an installed CLI.
+/// The probe of an installed CLI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
     /// Where it is.
     pub path: Utf8PathBuf,
-    /// What it says its version is.
+    /// Its reported version.
     pub version: Option<String>,
-    /// Its help text: the flags that this version takes. Empty when it told none.
+    /// Its help text: the flags of this version. Empty if it printed none.
     pub help: String,
 }
 
@@ -91,7 +91,7 @@ impl Installed {
     }
 }
 
-/// What a CLI's own login check said.
+/// The result of a CLI's own login check.
 #[derive(Clone, Debug)]
 pub struct AuthCheck {
     /// What it printed.

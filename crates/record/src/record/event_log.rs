@@ -1,6 +1,6 @@
-//! Writing `events.ndjson` while a trial runs. Who tells an event only appends to a buffer in
-//! memory; one thread for the whole run brings the buffers to disk, a few times a second. When
-//! the disk cannot follow, events are counted instead of kept: a trial never waits for this.
+//! Writes `events.ndjson` during a trial. Senders only append to a buffer in memory; one thread for
+//! the whole run writes the buffers a few times a second. If the disk is too slow, events are
+//! counted instead of kept: a trial never waits.
 
 use std::{
     fs::File,
@@ -29,7 +29,7 @@ pub struct EventWriter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Takes the events of one trial. What is not on disk yet is written when it is dropped.
+/// Collects the events of one trial. The rest is written when it is dropped.
 #[derive(Debug)]
 pub struct EventLog {
     stream: Arc<Stream>,
@@ -163,7 +163,8 @@ impl Stream {
         let mut file = lock(&self.file);
         if file.is_none() {
             if lock(&self.held).bytes.is_empty() {
-                // The file may be another's: whoever finds that a trial is not its own has nothing to say of it.
+                // The file may belong to another process: one that has lost its trial must not
+                // write.
                 return false;
             }
             *file = File::create(&self.path).ok();
@@ -176,7 +177,7 @@ impl Stream {
             let lines = memchr::memchr_iter(b'\n', &bytes).count();
             let mut held = lock(&self.held);
             held.lost += u64::try_from(lines).unwrap_or(u64::MAX);
-            // What was begun is no line: the next one begins anew.
+            // An incomplete line is dropped: the next one starts a new line.
             held.bytes.insert(0, b'\n');
             return true;
         }

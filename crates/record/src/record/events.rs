@@ -1,6 +1,5 @@
-//! `events.ndjson`: what happened in a trial, one JSON object a line, for whoever watches it or
-//! plays it back. It is the stream of [`RunEvent`]s, with long texts cut; the whole session is in
-//! the log.
+//! `events.ndjson`: the events of a trial, one JSON object per line, for watching and playback. It
+//! is the stream of [`RunEvent`]s, with long texts cut; the whole session is in the log.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,7 +26,7 @@ pub const LONGEST_TEXT: usize = 4096;
 pub struct Entry {
     /// Milliseconds since the trial started.
     pub t: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -56,12 +55,12 @@ pub enum Event {
     Iteration {
         /// The number of the start, from 1.
         number: u32,
-        /// Who is started.
+        /// The started agent.
         agent: String,
         /// Why.
         reason: IterationReason,
     },
-    /// Who is running, as soon as it is known.
+    /// The running agent, once known.
     Session {
         /// The model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +83,7 @@ pub enum Event {
         id: Option<String>,
         /// The tool.
         tool: String,
-        /// What it is used on.
+        /// Its target.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
@@ -97,7 +96,7 @@ pub enum Event {
     },
     /// A retry, a denial, a compaction.
     Note(Passage),
-    /// What was used so far.
+    /// The usage so far.
     Usage {
         /// Tokens in, cached ones included.
         input_tokens: u64,
@@ -140,7 +139,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// What became of a trial, in short.
+/// The result of a trial, in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// The verdict.
@@ -150,7 +149,7 @@ pub struct Ended {
     /// All tokens, cached ones included; absent when unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// What it cost; absent when unknown.
+    /// The cost; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Usd>,
     /// How many files were changed; absent when unknown.
@@ -174,7 +173,7 @@ impl Passage {
 }
 
 impl Event {
-    /// The event to keep; `None` for those that are no trial's.
+    /// The event to keep; `None` for run-level events.
     pub fn of(event: &RunEvent<'_>) -> Option<Event> {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         Some(match event {

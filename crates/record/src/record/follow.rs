@@ -46,7 +46,7 @@ pub struct TrialView {
     pub trial: u32,
     /// Its folder.
     pub folder: Utf8PathBuf,
-    /// What it is doing.
+    /// Its current state.
     pub state: TrialState,
     /// When it started.
     pub started_at: Option<Timestamp>,
@@ -56,13 +56,13 @@ pub struct TrialView {
     pub tokens: Option<u64>,
     /// Of these, the ones of earlier iterations of its agent.
     pub earlier_tokens: u64,
-    /// What it cost; `None` is unknown.
+    /// The cost; `None` is unknown.
     pub cost: Option<Usd>,
     /// The last thing that was heard of it.
     pub last: Option<Event>,
 }
 
-/// What a trial is doing.
+/// The current phase of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialState {
     /// It has not begun.
@@ -155,7 +155,7 @@ impl RunWatch {
         })
     }
 
-    /// What was seen.
+    /// The observed state.
     pub fn view(&self) -> &RunView {
         &self.view
     }

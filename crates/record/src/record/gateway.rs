@@ -36,7 +36,7 @@ pub struct GatewayRecord {
     pub retries: u64,
     /// The limit that stopped a call.
     pub exhausted: Option<String>,
-    /// What was used, over all models.
+    /// The usage, over all models.
     #[serde(flatten)]
     pub total: Figures,
     /// The same, for each model.
@@ -98,7 +98,7 @@ pub struct SideCall {
     pub call: u64,
     /// The model that was asked.
     pub model: Option<String>,
-    /// What it used.
+    /// Its usage.
     #[serde(flatten)]
     pub figures: Figures,
 }
@@ -120,7 +120,8 @@ impl GatewayRecord {
         self.calls.saturating_sub(self.calls_failed)
     }
 
-    /// The accounts of several keys together; `None` of none. Who made no call used nothing.
+    /// The sum of the accounts of several keys; `None` if there are none. A key without calls used
+    /// nothing.
     pub fn sum(all: &[&GatewayRecord]) -> Option<GatewayRecord> {
         let (first, rest) = all.split_first()?;
         let mut sum = (*first).clone();
@@ -168,7 +169,7 @@ impl GatewayRecord {
         Some(most(self)? + most(more)?)
     }
 
-    /// What was used, by the gateway's account; `None` when no call told.
+    /// The usage by the gateway's account; `None` if no call reported it.
     pub fn usage(&self) -> Option<Usage> {
         self.total.input_tokens.map(|_| Usage {
             total: self.total.clone(),

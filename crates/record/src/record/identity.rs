@@ -6,7 +6,7 @@ use fs_err as fs;
 
 use super::{RECORD_FILE, Record, trial_path};
 
-/// What is in the place of a trial's record.
+/// The entry in the place of a trial's record.
 pub enum RecordState {
     /// No record, or one that cannot be read.
     Missing,

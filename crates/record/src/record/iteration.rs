@@ -1,5 +1,4 @@
-//! The iterations of a trial whose agent was to be started more than once: what each came to, and
-//! what they come to together.
+//! The iterations of a trial whose agent could be started more than once: their results and sums.
 
 use std::fmt::Write as _;
 
@@ -70,7 +69,7 @@ impl IterationRecord {
         self.agent_usage.as_ref().or(used)
     }
 
-    /// What it came to, in a line.
+    /// The result, in a line.
     pub fn describe(&self) -> String {
         let mut text = format!("{} {}", self.kind, self.outcome.as_str());
         let usage = self.usage.as_ref();
@@ -105,7 +104,7 @@ pub enum IterationReason {
 }
 
 impl IterationReason {
-    /// How it is told.
+    /// Its display text.
     pub fn describe(self) -> &'static str {
         match self {
             IterationReason::First => "the first",
@@ -165,8 +164,8 @@ impl Record {
         (!ran.is_empty()).then(|| ran.iter().sum())
     }
 
-    /// Put the sums of all iterations in the place of the last one's figures. What is not known of
-    /// one is not known of all.
+    /// Replaces the figures of the last iteration by the sums of all iterations. A figure that is
+    /// unknown for one is unknown for all.
     pub fn sum_iterations(&mut self) {
         let all = &self.iterations;
         if all.len() < 2 {

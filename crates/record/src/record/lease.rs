@@ -1,6 +1,6 @@
-//! Who runs a trial: a file that only one process can make. It works on shared file systems: no
-//! locks, and no clock but the file server's. A holder that falls silent is taken over; every
-//! lease has a number, and whoever sees a higher one than its own has lost the trial.
+//! A lease: which process runs a trial, as a file that only one process can create. It works on
+//! shared file systems, without locks and with the clock of the file server only. A silent holder
+//! is replaced; every lease has a number, and a process that sees a higher one has lost the trial.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ pub const BEAT: Duration = Duration::from_secs(3);
 /// A holder that was silent for so long is dead.
 pub const STALE: Duration = Duration::from_secs(30);
 
-/// Who holds a lease.
+/// The holder of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// Unlike that of any other process, ever.
@@ -108,12 +108,12 @@ impl Birth {
     }
 }
 
-/// What makes a holder dead.
+/// The condition for a dead holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// It was silent for so long.
     Silence(Duration),
-    /// Whoever ran it says so.
+    /// The process that ran it reports it.
     Engine,
 }
 
@@ -129,7 +129,7 @@ pub struct Leases {
 pub struct Seen {
     /// Its number, from 1.
     pub number: u32,
-    /// Who made it; `None` when that cannot be read.
+    /// The creator; `None` if it cannot be read.
     pub holder: Option<Holder>,
     /// Why its holder gave it up.
     pub ended: Option<Ended>,
@@ -149,7 +149,7 @@ pub enum Ended {
     Refused,
 }
 
-/// What became of asking for a lease.
+/// The result of requesting a lease.
 #[derive(Debug)]
 pub enum Taken {
     /// It is ours.
@@ -192,7 +192,7 @@ impl Leases {
         Utf8PathBuf::from(format!("{}.{number}", self.prefix))
     }
 
-    /// The lease that counts; `None` when nobody ever made one.
+    /// The current lease; `None` if there never was one.
     pub fn last(&self) -> Result<Option<Seen>> {
         revalidate(self.folder());
         let mut last = None;
@@ -224,7 +224,7 @@ impl Leases {
         })
     }
 
-    /// Take the trial, if nobody living has it. `now` is asked only when that matters.
+    /// Takes the trial, unless a live process holds it. `now` is called only if needed.
     pub fn take(
         &self,
         who: &Holder,
@@ -252,8 +252,8 @@ impl Leases {
         }
     }
 
-    /// Make a lease that says from its first instant on whose it is: whoever is killed while making one
-    /// leaves none behind that nobody is known to hold.
+    /// Creates a lease that names its holder from its first instant: a process that is killed
+    /// meanwhile leaves no lease without a holder.
     fn create(&self, number: u32, who: &Holder) -> Result<File> {
         std::fs::create_dir_all(self.folder())?;
         let mut file = NamedTempFile::new_in(self.folder())?;
@@ -268,7 +268,7 @@ impl Leases {
         self.prefix.parent().unwrap_or(Utf8Path::new("."))
     }
 
-    /// What time it is for the file server: clocks of nodes may differ.
+    /// The current time of the file server: clocks of nodes may differ.
     pub fn server_time(&self) -> Result<SystemTime> {
         tempfile::tempfile_in(self.folder())?.metadata()?.modified()
     }
@@ -282,7 +282,7 @@ impl Seen {
         now: &dyn Fn() -> Result<SystemTime>,
     ) -> Result<bool> {
         let holder = self.holder.as_ref();
-        // Who asks again has let go of it: nobody asks for what it is doing.
+        // The requesting process has released it: its earlier work no longer counts.
         let is_over = |held: &Holder| held.id == who.id || who.replaces(held) || held.is_gone();
         let is_dead = || holder.is_some_and(is_over);
         match evidence {

@@ -1,5 +1,4 @@
-//! The runs on record: finding them and telling of each what it came to, with as few and small
-//! reads as that takes.
+//! The recorded runs: finding and summarizing them, with few and small reads.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +47,7 @@ pub struct RunListing {
     pub failed: usize,
     /// How many could not be judged.
     pub errors: usize,
-    /// What they cost; null when that is not known of all of them.
+    /// Their cost; null if it is unknown for one.
     pub cost_usd: Option<Usd>,
 }
 
@@ -103,7 +102,7 @@ pub fn started_at(name: &str) -> Option<Timestamp> {
     is_random.then_some(time)
 }
 
-/// What `summary.json` and `meta.json` have that a listing needs.
+/// The fields of `summary.json` and `meta.json` for a listing.
 #[derive(Deserialize)]
 struct Summary {
     #[serde(default)]
@@ -142,7 +141,7 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Tell what a run came to.
+/// Summarizes a run.
 pub fn look(run: &Utf8Path) -> RunListing {
     let name = run.file_name().unwrap_or_default().to_owned();
     let mut listing = RunListing {

@@ -37,8 +37,8 @@ pub struct Meta {
     pub outcome: Outcome,
     /// The verdict.
     pub status: TrialStatus,
-    /// What the evaluators gave, from 0 to 1, by Thunderdome's words where it has one; null for
-    /// what could not tell.
+    /// The scores of the evaluators, from 0 to 1, under Thunderdome's names where possible; null
+    /// for evaluators with an error.
     #[serde(default)]
     pub scores: BTreeMap<String, Option<f64>>,
     /// The mean of them by their weights, also for an agent that did not complete; null when an
@@ -51,7 +51,7 @@ pub struct Meta {
     /// Tokens of all four kinds; null when unknown. These figures are the agent's own, such as
     /// those of its sidecar, and the gateway's where it gives none.
     pub total_tokens: Option<u64>,
-    /// What it cost; null when unknown.
+    /// The cost; null if unknown.
     pub total_cost_usd: Option<Usd>,
     /// Tokens sent, cached ones not included; null when unknown.
     pub input_tokens: Option<u64>,
@@ -71,7 +71,7 @@ pub struct Meta {
     /// Where the tokens above come from; null when they are unknown.
     #[serde(default)]
     pub usage_source: Option<UsageSource>,
-    /// What the gateway counted, which reports and budgets go by; null without a gateway.
+    /// The gateway's account, which reports and budgets use; null without a gateway.
     #[serde(default)]
     pub gateway: Option<GatewayMeta>,
     /// Where the two accounts differ by more than 1 %.
@@ -86,7 +86,7 @@ pub struct GatewayMeta {
     pub calls: u64,
     /// Tokens of all four kinds; null when unknown.
     pub total_tokens: Option<u64>,
-    /// What they cost; null when unknown.
+    /// Their cost; null if unknown.
     pub total_cost_usd: Option<Usd>,
     /// Tokens sent, cached ones not included; null when unknown.
     pub input_tokens: Option<u64>,
@@ -156,7 +156,7 @@ impl Meta {
             outcome: record.outcome,
             status: record.status,
             scores: scores(record),
-            // What the evaluators gave, whatever became of the agent: `outcome` says that.
+            // The score of the evaluators, regardless of the agent's outcome.
             composite_score: record.score.as_ref().and_then(|score| score.judged),
             budget_exceeded: record.outcome == Outcome::BudgetExceeded,
             total_tokens: tokens.and_then(Usage::all_tokens),
@@ -197,7 +197,7 @@ impl Meta {
     }
 }
 
-/// What each evaluator gave. A second one of the same name has its number behind it.
+/// The score of each evaluator. A repeated name gets a number.
 fn scores(record: &Record) -> BTreeMap<String, Option<f64>> {
     record.score.as_ref().map(meta_scores).unwrap_or_default()
 }

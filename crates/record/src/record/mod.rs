@@ -1,5 +1,5 @@
-//! What is on disk: the run's folder, its lock, and the files in it. Every file that counts is
-//! written whole or not at all.
+//! The files of a run: its directory, its lock, and its records. Every important file is written
+//! atomically.
 
 pub mod cli;
 mod event_log;
@@ -72,11 +72,11 @@ pub const LOG_FILE: &str = "youbencha-log.json";
 pub const RESULTS_FILE: &str = "results.json";
 /// The trial in Thunderdome's format, beside the artifacts folder.
 pub const META_FILE: &str = "meta.json";
-/// What the installation changed before the agent started, when that is part of the base.
+/// The changes of the installation before the agent started, if they are part of the base.
 pub const INSTALL_PATCH_FILE: &str = "install.patch";
 /// Files of an agent that its session read at the end, below its raw output.
 pub const COLLECTED_DIR: &str = "collected";
-/// What the agent changed.
+/// The agent's change.
 pub const PATCH_FILE: &str = "git-diff.patch";
 /// The folder of a project that holds its runs.
 pub const PROJECT_DIR: &str = ".proctor";
@@ -92,7 +92,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// Whether there is no room left: nobody chose a wrong folder then.
+    /// Whether the disk is full, which is not a wrong choice of the user.
     pub fn is_full(&self) -> bool {
         matches!(
             self.source.kind(),

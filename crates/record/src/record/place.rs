@@ -58,7 +58,7 @@ mod tests {
         let written = place.write_json("record.json", &"late");
         assert_eq!(folder.read_dir().unwrap().count(), 0);
         if cfg!(windows) && written.is_err() {
-            // Where nobody can tell where the folder is now, nothing is written.
+            // If the current path of the directory is unknown, nothing is written.
             return;
         }
         written.unwrap();

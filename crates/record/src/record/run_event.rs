@@ -1,4 +1,4 @@
-//! What happens during a run, as one closed set of events between running and showing.
+//! The events of a run, as one closed set between running and showing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -26,12 +26,12 @@ pub enum RunEvent<'a> {
     Iteration {
         /// The number of the start, from 1.
         number: u32,
-        /// Who is started.
+        /// The started agent.
         agent: &'a str,
         /// Why.
         reason: IterationReason,
     },
-    /// Who is running, as soon as it is known.
+    /// The running agent, once known.
     SessionStarted {
         /// The model, as the agent names it.
         model: Option<&'a str>,
@@ -60,7 +60,7 @@ pub enum RunEvent<'a> {
     Said(Text<'a>),
     /// The agent thinks something.
     Thought(Text<'a>),
-    /// What the agent has used so far.
+    /// The agent's usage so far.
     Tokens {
         /// Tokens in, cached ones included.
         input: u64,
@@ -86,7 +86,7 @@ pub struct TrialName<'a> {
     pub trial: u32,
 }
 
-/// What a trial is doing.
+/// The current phase of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -109,14 +109,14 @@ impl Phase {
     }
 }
 
-/// Who is told.
+/// The event callback.
 pub type Listener<'a> = dyn Fn(&RunEvent<'_>) + Send + Sync + 'a;
 
 /// The longest text that a progress line shows.
 const SHOWN_CHARS: usize = 100;
 
 impl<'a> RunEvent<'a> {
-    /// What of a session's event is worth showing.
+    /// The part of a session's event that is worth showing.
     pub fn from_session(event: SessionEvent<'a>) -> Option<RunEvent<'a>> {
         match event {
             SessionEvent::ToolCall {
@@ -163,13 +163,13 @@ impl<'a> RunEvent<'a> {
     }
 }
 
-/// What is said, as far as a progress line has room.
+/// The message, cropped for a progress line.
 pub fn first_line(text: Text<'_>) -> String {
     plain(text).map_or_else(String::new, |text| shorten(&text))
 }
 
-/// The arguments that usually say what a tool is used on. Whatever else a call carries (a whole
-/// file, often) is skipped and not built.
+/// The arguments that usually name a tool's target. Other arguments (often a whole file) are
+/// skipped.
 #[derive(Deserialize)]
 struct Telling<'a> {
     #[serde(borrow)]
@@ -184,7 +184,7 @@ struct Telling<'a> {
     prompt: Option<&'a RawValue>,
 }
 
-/// What a tool is used on: the first of the arguments that usually say so.
+/// The target of a tool: the first of the arguments that usually name it.
 pub fn target(arguments: Text<'_>) -> Option<String> {
     match arguments {
         Text::Json(raw) => {

@@ -54,8 +54,8 @@ impl Component {
 }
 
 impl Score {
-    /// The score of a trial that came to this; `None` when nothing can be said of it, or when
-    /// none of its evaluators counts.
+    /// The score of a trial with this result; `None` if it cannot be determined, or if no evaluator
+    /// has a weight.
     pub fn of(outcome: Outcome, status: TrialStatus, verdicts: &[Verdict]) -> Option<Score> {
         if matches!(status, TrialStatus::Error | TrialStatus::Interrupted) {
             return None;

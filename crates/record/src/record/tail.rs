@@ -44,8 +44,8 @@ impl Tail {
         }
     }
 
-    /// What was written since the last reading, a few megabytes at most. A file that is not there
-    /// yet holds nothing, and lines that are none are passed over.
+    /// The data written since the last read, a few megabytes at most. A missing file is empty, and
+    /// invalid lines are skipped.
     pub fn read(&mut self) -> Vec<Entry> {
         let Ok(bytes) = self.read_bytes() else {
             return Vec::new();

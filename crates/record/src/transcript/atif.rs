@@ -23,10 +23,10 @@ const SCHEMA: &str = "ATIF-v1.8";
 /// Steps that wait for answers are held up to this size; older ones are then written as they are.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
-/// What is known of a session besides its output.
+/// The data of a session besides its output.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// What the agent was asked, if its output does not repeat it.
+    /// The agent's prompt, if its output does not repeat it.
     pub prompt: Option<String>,
     /// The system prompt, when the gateway saw it.
     pub system: Option<String>,
@@ -135,7 +135,7 @@ impl<W: Write> AtifWriter<W> {
         writer
     }
 
-    /// Take in what a session understood. A failure to write is told by `finish`.
+    /// Adds the events of a session. A write error is reported by `finish`.
     pub fn event(&mut self, event: SessionEvent<'_>) {
         match event {
             SessionEvent::Message {
@@ -476,7 +476,7 @@ impl Answer {
     }
 }
 
-/// What stands after the steps, because it is known only at the end.
+/// The fields after the steps, which are known only at the end.
 fn closing(account: &Account, tools: Vec<Value>, steps: u64) -> Vec<(&'static str, Value)> {
     let mut agent = json!({
         "name": account.agent_info.name,
@@ -528,7 +528,7 @@ fn metrics(usage: Option<&Usage>, steps: u64) -> Value {
     metrics
 }
 
-/// Arguments as the object that ATIF asks for; what is no object becomes the value of `input`.
+/// Arguments as the object that ATIF requires; any other value becomes the value of `input`.
 fn object(arguments: Text<'_>) -> Box<RawValue> {
     let whole = match arguments {
         Text::Json(json) => RawValue::from_string(json.trim().to_owned()).ok(),

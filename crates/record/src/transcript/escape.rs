@@ -6,7 +6,7 @@ use std::io;
 const ONES: u64 = u64::MAX / 255;
 const HIGH_BITS: u64 = ONES << 7;
 const PIECE: usize = 256;
-/// What one turn adds to a piece at most.
+/// The maximum contribution of one turn to a piece.
 const LARGEST_STEP: usize = 16;
 
 /// Write `text` as one JSON string literal.

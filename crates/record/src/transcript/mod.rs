@@ -1,6 +1,6 @@
-//! `youbencha-log.json`: the normalised account of one agent's session. These are its types;
-//! `LogWriter` writes it as a stream, `normalize` makes it from a recorded output. A session can
-//! also be told as an ATIF trajectory and as OpenTelemetry spans.
+//! `youbencha-log.json`: the normalized log of one agent's session. This module has its types;
+//! `LogWriter` writes it as a stream, `normalize` converts recorded output. A session can also be
+//! written as an ATIF trajectory and as OpenTelemetry spans.
 
 mod atif;
 mod escape;
@@ -34,7 +34,7 @@ pub use self::{
 /// The version of the format.
 pub const VERSION: &str = "1.0.0";
 
-/// What stands for a name or a version that is not known.
+/// The text for an unknown name or version.
 pub const UNKNOWN: &str = "unknown";
 
 /// The whole log, for reading it back.
@@ -157,16 +157,16 @@ pub struct ToolCall {
     pub parent: Option<String>,
 }
 
-/// What the log says about the agent besides what its session concluded.
+/// The log's data about the agent in addition to its session.
 #[derive(Clone, Debug, Default)]
 pub struct Contender<'a> {
     /// The kind of agent.
     pub name: &'a str,
-    /// Its version as its own `--version` told; the session's word comes first.
+    /// Its version according to `--version`; the session's version takes precedence.
     pub version: Option<&'a str>,
     /// The version of the adapter.
     pub adapter_version: &'a str,
-    /// Who provides the model.
+    /// The provider of the model.
     pub provider: &'a str,
     /// The model that was asked for, for an output that names none.
     pub model: Option<&'a str>,

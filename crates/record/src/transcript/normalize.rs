@@ -15,7 +15,7 @@ use crate::{
     session::{AgentTimes, Session, SessionEvent, SessionHost, Source},
 };
 
-/// What is known about a recorded output besides its bytes.
+/// The data of a recorded output besides its bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Recording<'a> {
     /// The agent's exit code.
@@ -24,13 +24,13 @@ pub struct Recording<'a> {
     pub contender: Contender<'a>,
     /// Files that the agent left and its session reads.
     pub files: Vec<Vec<u8>>,
-    /// What to write.
+    /// The output format.
     pub format: Format,
-    /// What the output itself may leave out; only a trajectory has a place for it.
+    /// Data that the output itself may lack; only a trajectory has a place for it.
     pub known: Known,
 }
 
-/// What a recorded output can be turned into.
+/// The target formats of a recorded output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// The log, as in `youbencha-log.json`.

@@ -56,7 +56,7 @@ pub fn spans(record: &Record, events: &[Entry], calls: &[Value]) -> Value {
     }]})
 }
 
-/// What the spans of one trial share.
+/// The common data of the spans of one trial.
 struct Trace {
     id: String,
     root: String,

@@ -92,8 +92,8 @@ pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     Cow::Owned(anstream::adapter::strip_str(text).to_string())
 }
 
-/// The text of a JSON string literal; halves of surrogate pairs become U+FFFD. What is no
-/// literal stays as it is.
+/// The text of a JSON string literal; halves of surrogate pairs become U+FFFD. Other text is
+/// unchanged.
 pub fn lossy_text(literal: &str) -> Cow<'_, str> {
     let inside = literal
         .strip_prefix('"')

@@ -61,7 +61,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Take in what a session understood. A failure to write is told by `finish`.
+    /// Adds the events of a session. A write error is reported by `finish`.
     pub fn event(&mut self, event: SessionEvent<'_>) {
         if self.failure.is_none()
             && let Err(error) = self.write(event)

@@ -1,5 +1,5 @@
-//! What the page shows of one trial: its session in order, verdicts, calls and diff, each cut to
-//! a bounded size. What is cut is said, and is whole in the trial's folder.
+//! The page's data of one trial: its session in order, verdicts, calls and diff, each with a
+//! bounded size. Truncation is marked, and the full data is in the trial's directory.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use super::super::read::record_path;
 
 /// The calls that the gateway logged.
 const CALLS_FILE: &str = "calls.ndjson";
-/// What all trials together may take of a page, in bytes.
+/// The maximum size of all trials together in a page, in bytes.
 const PAGE_BYTES: usize = 24 << 20;
 /// Logs that are larger are not read for the arguments and answers of tools.
 const LARGEST_LOG: u64 = 8 << 20;
@@ -87,7 +87,7 @@ struct ShownCall {
     is_fault: bool,
 }
 
-/// Read what is shown of the trial in this folder. What is not there is not shown.
+/// Reads the data of the trial in this directory. Missing files are skipped.
 pub(super) fn read(folder: &Utf8Path, bounds: Bounds) -> Detail {
     let mut detail = Detail::default();
     let path = record_path(folder);
@@ -277,7 +277,7 @@ impl Ends {
             .take(most / 2)
             .read_to_end(&mut bytes)?;
         let skipped = length - 2 * (most / 2);
-        // The line that was begun and the one that is entered in its middle are no lines.
+        // The first and the last line may be incomplete and are skipped.
         bytes.push(b'\n');
         file.seek(SeekFrom::Start(most / 2 + skipped))?;
         file.take(most / 2).read_to_end(&mut bytes)?;
@@ -333,7 +333,7 @@ fn of_events(ends: &Ends, tools: &Tools, bounds: Bounds) -> Vec<Moment> {
     entries.iter().filter_map(moment).collect()
 }
 
-/// What an event is shown as: its kind, its text, and more on demand.
+/// The display of an event: its kind, its text, and details on demand.
 fn shown(event: &Event, tools: &Tools, bounds: Bounds) -> Option<(&'static str, String, String)> {
     let none = String::new;
     Some(match event {

@@ -1,6 +1,6 @@
-//! The report as one HTML page that needs nothing else: figures and charts are in it as markup,
-//! trials as data that its script shows when asked. What agents wrote is never markup, and the
-//! page's own policy lets no other script run and nothing be fetched.
+//! The report as one self-contained HTML page: figures and charts are markup, trials are data that
+//! its script shows on demand. Text of agents is never markup, and the content security policy
+//! allows no other script and no requests.
 
 mod charts;
 mod detail;
@@ -76,7 +76,7 @@ fn head(report: &Report, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
-/// What a column of the leaderboard sorts by.
+/// The sort key of a column of the leaderboard.
 fn sort_key(agent: &AgentReport, column: &str, place: usize) -> String {
     let number = |value: Option<f64>| value.map_or(String::new(), |it| it.to_string());
     match column {
@@ -140,7 +140,7 @@ fn prose(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<p class=\"soft\">{}</p>", escape(&footing(report)))
 }
 
-/// What the script shows: rows of plain values, with agents and tasks by number.
+/// The data of the script: rows of plain values, with agents and tasks by number.
 fn data(report: &Report, trials: &Trials) -> serde_json::Value {
     let agents: Vec<&str> = trials.agents.iter().map(|it| it.name.as_str()).collect();
     let tasks: Vec<&str> = trials.tasks.iter().map(|it| it.name.as_str()).collect();

@@ -1,5 +1,6 @@
 "use strict";
-// Everything shown is set as text, never as markup. What is shown is in the address (#sort=cost&status=failed), so that a view can be kept.
+// All text is set as text, never as markup. The view is in the address (#sort=cost&status=failed),
+// so that it can be saved.
 const data = JSON.parse(document.getElementById("data").textContent);
 const [AGENT, TASK, RUN, TRIAL, STATUS, OUTCOME, SCORE, COST, MS, TOKENS, MESSAGE, FOLDER] = Array(12).keys();
 const PAGE = 100;
@@ -52,7 +53,7 @@ function key(cell) {
   if (value === undefined || value === "") return null;
   return isNaN(value) ? value : Number(value);
 }
-// What is unknown comes last, whichever way.
+// Unknown values come last in both directions.
 function order(one, other, up) {
   if (one === null || other === null) return (one === null) - (other === null);
   const less = typeof one === "string" ? one.localeCompare(other, "en") : one - other;

@@ -14,7 +14,7 @@ use crate::{
     trials::{AgentRow, Trial, Trials},
 };
 
-/// What an agent is in a report.
+/// An agent in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -27,7 +27,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The null agent and the oracle are no contenders, whether they are built in or an adapter
+    /// The null agent and the oracle are not contestants, whether they are built in or an adapter
     /// script of that name.
     pub(crate) fn of(agent: &AgentRow) -> Role {
         let is = |word: &str| agent.name == word || agent.kinds.iter().all(|kind| kind == word);
@@ -61,7 +61,7 @@ pub struct Figure {
     pub trials: usize,
     /// Of how many tasks.
     pub tasks: usize,
-    /// What was drawn independently.
+    /// The independent unit of the sample.
     pub unit: Unit,
 }
 
@@ -92,7 +92,7 @@ pub struct AgentReport {
     /// Its name again, for reading.
     #[serde(skip)]
     pub name: String,
-    /// What it is here.
+    /// Its role.
     pub role: Role,
     /// The places that it may have; null for floor and ceiling and with less than two tasks.
     pub place: Option<Place>,
@@ -114,9 +114,9 @@ pub struct AgentReport {
     pub pass_at_k: Option<AllOf>,
     /// How likely all of k tries pass.
     pub pass_pow_k: Option<AllOf>,
-    /// What a judged trial costs, in dollars.
+    /// The cost of a judged trial, in dollars.
     pub cost_usd: Option<Median>,
-    /// What all its trials cost together; null when that is not known of all.
+    /// The total cost of its trials; null if it is unknown for one.
     pub total_cost_usd: Option<Usd>,
     /// How long it works on a judged trial, in milliseconds.
     pub duration_ms: Option<Median>,

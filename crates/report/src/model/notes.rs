@@ -1,5 +1,5 @@
-//! What has to be known to read a report's figures: who was left out, what is not comparable,
-//! what says nothing, and where the judging or the isolation was weaker than it could be.
+//! Notes for reading a report's figures: excluded trials, incomparable versions, figures without
+//! information, and weaker judging or isolation.
 
 use std::collections::BTreeMap;
 

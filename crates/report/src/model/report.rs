@@ -54,7 +54,7 @@ impl Basis {
 pub struct Report {
     /// The version of this format.
     pub version: &'static str,
-    /// What it depends on besides the records.
+    /// The settings of the computation.
     pub basis: Basis,
     /// The runs.
     pub runs: Vec<RunRow>,
@@ -74,7 +74,7 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// How much each component of the contenders' scores varies.
     pub components: Vec<Variation>,
-    /// What has to be known to read the figures.
+    /// Notes for reading the figures.
     pub notes: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct Unsettled {
     pub difference: f64,
     /// How many tasks both tried.
     pub tasks: usize,
-    /// What it would take to tell them apart.
+    /// The sample size needed to separate them.
     pub power: Power,
 }
 

@@ -18,9 +18,9 @@ pub struct TaskReport {
     /// Its name again, for reading.
     #[serde(skip)]
     pub name: String,
-    /// What doing nothing scores; null when nobody did nothing.
+    /// The score of the null agent; null if there was none.
     pub floor: Option<f64>,
-    /// What the reference solution scores; null when it was not tried.
+    /// The score of the reference solution; null if it was not run.
     pub ceiling: Option<f64>,
     /// The scale from floor to ceiling; null when one is missing, or they do not differ.
     pub calibration: Option<Calibration>,

@@ -1,5 +1,5 @@
-//! What a score is worth: between the floor of doing nothing and the ceiling of the reference
-//! solution, and whether its components ever vary.
+//! The value of scores: between the floor of the null agent and the ceiling of the reference
+//! solution, and whether components ever vary.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("the reference solution scores {ceiling}, doing nothing {floor}: the task tells nothing")]
 pub struct FlatTask {
-    /// What doing nothing scores.
+    /// The score of the null agent.
     pub floor: f64,
-    /// What the reference solution scores.
+    /// The score of the reference solution.
     pub ceiling: f64,
 }
 

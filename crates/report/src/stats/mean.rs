@@ -20,7 +20,7 @@ pub struct Mean {
     pub trials: usize,
     /// How many tasks.
     pub tasks: usize,
-    /// What the standard error takes as independent.
+    /// The independent unit of the standard error.
     pub unit: Unit,
 }
 

@@ -19,7 +19,7 @@ pub struct Median {
     pub trials: usize,
     /// How many tasks.
     pub tasks: usize,
-    /// What the interval takes as independent.
+    /// The independent unit of the interval.
     pub unit: Unit,
 }
 

@@ -1,6 +1,7 @@
-//! Statistics of trials: pure functions of what was measured and, where chance has a part, of a
-//! seed. Tasks are what was sampled; trials of one task are alike and never count as independent.
-//! What too few trials cannot tell is `None`. Why which estimator: `docs/dev/design/statistics.md`.
+//! Statistics of trials: pure functions of the measurements and, for resampling, of a seed. Tasks
+//! are the sample; trials of one task are correlated and never count as independent. Results that
+//! too few trials cannot give are `None`. The choice of estimators:
+//! `docs/dev/design/statistics.md`.
 
 mod bootstrap;
 mod calibrate;

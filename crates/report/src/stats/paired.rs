@@ -11,7 +11,7 @@ use super::{
     signs,
 };
 
-/// What two agents did on the tasks that both tried.
+/// The results of two agents on their common tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired<'a> {
     tasks: Vec<Pair<'a>>,
@@ -55,7 +55,7 @@ pub struct Effect {
     pub superiority: f64,
 }
 
-/// What a comparison can claim.
+/// The conclusions of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
@@ -65,13 +65,13 @@ pub enum Told {
     Lower,
     /// The two cannot be told apart.
     NotApart,
-    /// So few tasks can tell nothing apart at this level, whatever their results.
+    /// So few tasks cannot give a significant result at this level.
     TooFew,
 }
 
 impl Comparison {
-    /// What can be claimed at the level that it was made with. A difference is claimed when the
-    /// test and the interval agree that there is one, so that no report contradicts itself.
+    /// The conclusion at the comparison's level. A difference is claimed only if the test and the
+    /// interval agree, so that a report never contradicts itself.
     pub fn told(&self) -> Told {
         let reaches_zero = self.interval.is_some_and(|it| it.contains(0.0));
         if self.smallest_p > self.level.alpha() {
@@ -248,7 +248,7 @@ pub fn mcnemar(baseline: &Passes, candidate: &Passes) -> Option<McNemar> {
     })
 }
 
-/// How likely a fair coin gives at most `fewer` of one side, whichever side it is.
+/// The two-sided probability that a fair coin gives at most `fewer` of one side.
 fn even_odds(fewer: u64, tosses: u64) -> f64 {
     let coin = Binomial::new(0.5, tosses).expect("a half is a probability");
     (2.0 * coin.cdf(fewer)).min(1.0)

@@ -1,6 +1,6 @@
 //! The agents that no other beats on cost and score at once.
 
-/// What an agent costs and scores.
+/// The cost and score of an agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Less is better.
@@ -9,9 +9,9 @@ pub struct Point {
     pub score: f64,
 }
 
-/// The indexes of the points that no other beats, from the cheapest to the dearest. A point is
-/// beaten by one that is better in one way and not worse in the other. Who has no cost or score
-/// has no point: leave it out, or give NaN.
+/// The indexes of the Pareto-optimal points, from the cheapest to the most expensive. A point is
+/// dominated by one that is better in one dimension and not worse in the other. Points without cost
+/// or score must be left out, or be NaN.
 pub fn pareto_front(points: &[Point]) -> Vec<usize> {
     let known = |index: &usize| points[*index].cost.is_finite() && points[*index].score.is_finite();
     let mut order: Vec<usize> = (0..points.len()).filter(known).collect();

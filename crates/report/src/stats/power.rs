@@ -12,7 +12,7 @@ const POWER: f64 = 0.8;
 /// More than so many is out of reach.
 const MOST: f64 = 100_000.0;
 
-/// What it takes to tell two agents apart in four of five repetitions.
+/// The sample size for a power of 80 % to separate two agents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Power {
     /// The smallest true difference that so many tasks and trials find; unknown where no task
@@ -28,7 +28,7 @@ pub struct Power {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needed {
-    /// What there is suffices.
+    /// The sample is sufficient.
     Enough,
     /// So many more.
     More(u64),
@@ -36,7 +36,7 @@ pub enum Needed {
     OutOfReach,
 }
 
-/// What a comparison's certainty depends on.
+/// The variance components of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
     pub(super) difference: f64,
@@ -102,7 +102,7 @@ fn more_tasks(spread: &Spread, level: Level) -> Needed {
 fn more_trials(spread: &Spread, level: Level) -> Option<Needed> {
     let (baseline, candidate) = (spread.baseline?, spread.candidate?);
     let within = baseline * spread.per_baseline + candidate * spread.per_candidate;
-    // What no number of trials takes away: that tasks differ in which agent they suit.
+    // The variance that more trials cannot remove: tasks differ in which agent they suit.
     let remaining = (spread.between - within).max(0.0);
     let tasks = spread.tasks as f64;
     let allowed = tasks * (spread.difference / errors_apart(spread.tasks, level)).powi(2);

@@ -44,9 +44,9 @@ pub struct Ranked {
 /// The places that an agent may have, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// One more than the agents that are told to be better.
+    /// One more than the number of significantly better agents.
     pub best: usize,
-    /// As many as are not told to be worse.
+    /// The number of agents that are not significantly worse.
     pub worst: usize,
 }
 
@@ -99,7 +99,7 @@ impl Entry<'_> {
     }
 }
 
-/// Who is told to be better than whom.
+/// The significant differences between agents.
 struct Order {
     agents: usize,
     /// Pairs of indexes, the better first.

@@ -21,7 +21,7 @@ pub struct PassRate {
     pub tally: Tally,
     /// Of how many tasks.
     pub tasks: usize,
-    /// What the interval takes as independent.
+    /// The independent unit of the interval.
     pub unit: Unit,
 }
 
@@ -79,7 +79,7 @@ fn score_interval(rate: f64, trials: f64, width: f64) -> Interval {
     Interval::around(middle, margin).of_a_share()
 }
 
-/// What is asked of k tries at a task, as a mean over tasks.
+/// The pass metrics for k attempts at a task, as a mean over tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AllOf {
     /// How many tries.

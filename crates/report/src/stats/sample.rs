@@ -1,15 +1,15 @@
-//! What was measured, trial by trial, grouped by task. Whatever order trials are given in, the
-//! same trials make the same sample, to the last bit.
+//! The measurements by trial, grouped by task. The same trials in any order give the same sample,
+//! to the last bit.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// A value that is no number.
+/// A value that is not a number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a value of task {task} is not a finite number")]
 pub struct NotFinite {
-    /// Whose value.
+    /// The owner of the value.
     pub task: String,
 }
 
@@ -19,7 +19,7 @@ pub struct Scores {
     tasks: BTreeMap<String, Vec<f64>>,
 }
 
-/// What was drawn independently, so what an interval's width comes from.
+/// The independent unit, which determines the width of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -90,7 +90,7 @@ impl Scores {
         self.tasks.get(task).map(Vec::as_slice)
     }
 
-    /// What was drawn independently.
+    /// The independent unit of the sample.
     pub(super) fn unit(&self) -> Unit {
         if self.tasks.len() == 1 {
             Unit::Trial

@@ -38,7 +38,7 @@ pub(super) fn p_value(differences: &[f64], resampling: Resampling) -> Option<f64
         let hits = (0..times)
             .filter(|_| extreme(random_sum(&tables, &mut draws)))
             .count();
-        // What was observed is one of the possible outcomes, so p is never 0.
+        // The observed outcome is one of the possible ones, so p is never 0.
         (hits + 1) as f64 / (times + 1) as f64
     })
 }

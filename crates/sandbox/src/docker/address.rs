@@ -10,7 +10,7 @@ use proctor_record::platform::{self, engine::SCHEME};
 use super::{EngineError, desktop::engine_in_use, podman};
 use crate::host::Host;
 
-/// Where engines of other machines listen unless told otherwise.
+/// The default address of remote engines.
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
 /// Where an engine listens.
@@ -29,7 +29,8 @@ pub enum Address {
         /// The socket there.
         socket: PathBuf,
     },
-    /// Nobody listens: this `podman` program serves a socket of this machine as long as it is needed.
+    /// There is no listener: this `podman` program serves a socket of this machine as long as
+    /// needed.
     Podman(PathBuf),
 }
 

@@ -44,7 +44,8 @@ where
             .and_then(|()| archive.into_inner())
             .and_then(|mut sender| sender.flush());
         if let Err(error) = done {
-            // Breaks the request, lest the other side takes half an archive for a whole one.
+            // Aborts the request, so that the other side does not take half an archive for a
+            // complete one.
             let _ = failed.blocking_send(Err(error));
         }
     }));
@@ -89,8 +90,8 @@ pub(super) fn pack_file(name: String, file: &Path) -> impl Stream<Item = Item> +
     })
 }
 
-/// Adds all files, folders and links in a folder under a name. Sockets and pipes are left out: they lead to processes,
-/// and a copy would lead nowhere. What is gone before it is reached is left out too.
+/// Adds all files, directories and links of a directory under a name. Sockets and pipes are
+/// skipped, because copies would not be connected. Files that disappear meanwhile are skipped too.
 fn append_folder(
     archive: &mut tar::Builder<impl Write>,
     name: &Path,
@@ -131,7 +132,8 @@ fn append_folder(
     Ok(())
 }
 
-/// Adds a file with as many bytes as it had when it was opened: an archive whose file grew meanwhile is no archive.
+/// Adds a file with the number of bytes that it had when it was opened: an archive with a grown
+/// file would be corrupt.
 fn append_file(archive: &mut tar::Builder<impl Write>, name: &Path, path: &Path) -> io::Result<()> {
     let file = fs::File::open(path)?;
     let metadata = file.metadata()?;
@@ -151,7 +153,7 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Unpacks an archive into a folder. Nothing outside of it is touched, whatever the archive says.
+/// Unpacks an archive into a directory. Files outside of it are never touched.
 pub(super) async fn unpack<E>(
     mut archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
     into: &Path,

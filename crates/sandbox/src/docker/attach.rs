@@ -75,7 +75,7 @@ pub(super) async fn attach(
 pub(super) struct Demultiplexer<R> {
     reader: R,
     buffer: Box<[u8]>,
-    /// What of the buffer is yet to be looked at.
+    /// The unread part of the buffer.
     start: usize,
     end: usize,
     /// The stream of the piece at hand, and how much of it is to come.
@@ -96,7 +96,7 @@ impl Piece {
         self.end - self.start
     }
 
-    /// What is left of it after so many bytes.
+    /// The rest after so many bytes.
     pub(super) fn rest(self, length: usize) -> Option<Self> {
         let start = self.start + length;
         (start < self.end).then_some(Self { start, ..self })

@@ -1,5 +1,5 @@
-//! Our own binary, which has to run in any image: is it static? Where we are no Linux program, another one that is
-//! lies beside us.
+//! Proctor's own binary, if it is static and runs in any image. On other systems a Linux binary
+//! next to it is used.
 
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,7 @@ fn beside(running: &Path, architecture: &str) -> PathBuf {
     running.with_file_name(format!("proctor-linux-{architecture}"))
 }
 
-/// Whether a 64-bit little-endian ELF file needs no loader; `None` if it is no such file.
+/// Whether a 64-bit little-endian ELF file needs no loader; `None` if it is not such a file.
 fn is_static(head: &[u8]) -> Option<bool> {
     let number = |at: usize, size: usize| -> Option<u64> {
         let bytes = head.get(at..at + size)?;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::context::Files;
 use super::{Engine, EngineError, Image, archive};
 
-/// How much of what a failed build said is told.
+/// The maximum length of the quoted output of a failed build.
 const TOLD: usize = 4096;
 
 /// An image to build.

@@ -30,7 +30,7 @@ use super::{Engine, EngineError};
 /// The argument that makes our binary carry connections; the ports follow.
 pub const CARRY: &str = "__carry";
 
-/// What a stream begins with that only says that all ports are open.
+/// The prefix of a stream that only says that all ports are open.
 const READY: u8 = u8::MAX;
 
 /// How long the container may take to say so.
@@ -187,10 +187,10 @@ async fn carry_on(stream: yamux::Stream, sockets: Arc<[PathBuf]>) -> io::Result<
     Ok(())
 }
 
-/// What a container writes to its stdout, in a row.
+/// The stdout of a container, in order.
 struct Stdout {
     output: Demultiplexer<tokio::io::ReadHalf<super::attach::Connection>>,
-    /// What is left of the last piece.
+    /// The rest of the last piece.
     piece: Option<Piece>,
 }
 

@@ -37,7 +37,7 @@ pub struct Container {
 
 type Removal = JoinHandle<Result<(), EngineError>>;
 
-/// What a container and its running process share.
+/// State shared by a container and its running process.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) engine: Engine,
@@ -75,7 +75,8 @@ struct Carrier {
 impl Engine {
     /// Makes a container and puts into it what its specification names.
     pub async fn create(&self, spec: ContainerSpec) -> Result<Container, EngineError> {
-        // Carried through even if nobody waits for it any more: else nobody would know what to remove.
+        // Completed even if the caller no longer waits: otherwise the container could not be
+        // removed.
         let engine = self.clone();
         let made = self.finish(async move { Inner::make(engine, spec).await });
         Ok(Container {
@@ -90,7 +91,7 @@ impl Container {
         &self.inner.id
     }
 
-    /// Who bounds what it writes; `None` if nothing does.
+    /// The enforcement of its disk limit; `None` without a limit.
     pub fn disk_limit(&self) -> Option<DiskLimit> {
         self.inner.disk_limit()
     }
@@ -154,7 +155,7 @@ impl Container {
         }
     }
 
-    /// Removes it now, with everything in it and whatever runs.
+    /// Removes it now, with its content and processes.
     pub async fn remove(self) -> Result<(), EngineError> {
         self.inner.remove().await?;
         if let Some(carrier) = &self.inner.carrier {
@@ -333,7 +334,7 @@ impl Inner {
         write().map_err(|error| EngineError::file("write a job into", files.path(), &error))
     }
 
-    /// What the first process said in the end; `None` if it could not say anything.
+    /// The report of the first process; `None` if it could not write one.
     pub(super) async fn report(&self) -> Result<Option<JobReport>, EngineError> {
         let bytes = if let Some(files) = &self.files {
             let mut bytes = Vec::new();
@@ -346,7 +347,7 @@ impl Inner {
             let folder = folder
                 .map_err(|error| EngineError::file("write to", self.engine.scratch(), &error))?;
             let archive = Box::pin(self.get(REPORT_FILE.to_owned()));
-            // Whatever else came than the report is as good as none.
+            // Any other data than a report counts as none.
             let _ = archive::unpack(archive, folder.path()).await?;
             std::fs::read(folder.path().join("report.json")).unwrap_or_default()
         };
@@ -363,7 +364,7 @@ impl Inner {
         (by == DiskLimit::Watched).then_some(limit)
     }
 
-    /// Who bounds what is written.
+    /// The enforcement of the disk limit.
     pub(super) fn disk_limit(&self) -> Option<DiskLimit> {
         self.disk.map(|(_, by)| by)
     }
@@ -504,7 +505,8 @@ fn holder(image: &str, labels: BTreeMap<String, String>, of: &str) -> ContainerC
     }
 }
 
-/// The folder of job and report. Nobody but us gets to it from outside; inside, everyone may.
+/// The directory of job and report. Outside only Proctor can access it; inside it is open to all
+/// users.
 fn own_files(scratch: &Path) -> Result<TempDir, EngineError> {
     let make = || {
         let folder = TempDir::with_prefix_in("container-", scratch)?;

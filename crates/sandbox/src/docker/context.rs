@@ -99,7 +99,7 @@ impl Files {
             let mut header = tar::Header::new_gnu();
             header.set_metadata(&data);
             if !platform::HAS_MODES {
-                // As `docker` does it where nobody can tell what may be run.
+                // Like `docker` if the executable bits are unknown.
                 header.set_mode(0o755);
             }
             header.set_uid(0);

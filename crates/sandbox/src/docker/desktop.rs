@@ -38,7 +38,7 @@ mod tests {
         let config = r#"{"currentContext": "desktop-linux"}"#;
         std::fs::write(folder.join("config.json"), config).unwrap();
         assert_eq!(engine_in_use(folder, None), None, "it was removed");
-        // What `docker` names the folder of this context.
+        // The name of `docker` for the directory of this context.
         let name = "fe9c6bd7a66301f49ca9b6a70b217107cd1284598bfc254700c989b916da791e";
         let about = folder.join("contexts/meta").join(name);
         std::fs::create_dir_all(&about).unwrap();

@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Looking takes at most one part in so many of the time.
 const SHARE: u32 = 20;
 
-/// Who sees to it that a container does not write too much.
+/// The enforcement of a container's disk limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskLimit {
     /// The engine: writing fails.

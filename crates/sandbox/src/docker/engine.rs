@@ -46,7 +46,7 @@ pub struct EngineOptions {
     pub binary: PathBuf,
     /// A folder for the small files that containers are given; short-lived ones are made in it.
     pub scratch: PathBuf,
-    /// What owns the `ssh` of remote engines, and a podman that is started.
+    /// The owner of the `ssh` of remote engines, and of a started podman.
     pub supervisor: Supervisor,
     /// The environment of these.
     pub env: Vec<(String, String)>,
@@ -61,7 +61,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Shared {
     docker: Docker,
-    /// What is said to users.
+    /// The message for users.
     address: Address,
     /// Where the socket is, be it the end of a tunnel.
     socket: Address,
@@ -82,7 +82,7 @@ struct Shared {
     _served: Option<Served>,
 }
 
-/// What an engine has.
+/// The resources of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Processors; at least one.
@@ -109,7 +109,7 @@ impl From<&Maker> for EngineRecord {
     }
 }
 
-/// What a sweep removed.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Ids of containers.
@@ -200,7 +200,7 @@ impl Engine {
         &self.shared.maker
     }
 
-    /// What it has to run containers with.
+    /// The resources of the engine.
     pub fn capacity(&self) -> Capacity {
         self.shared.capacity
     }
@@ -271,7 +271,7 @@ impl Engine {
             link: false,
         };
         let removed = match self.docker().remove_container(id, Some(options)).await {
-            // Somebody else is at it already.
+            // Another process is already doing it.
             Err(bollard::errors::Error::DockerResponseServerError {
                 status_code: 409, ..
             }) => Ok(()),
@@ -315,8 +315,8 @@ impl Engine {
         &self.shared.scratch
     }
 
-    /// Whose ids containers have. With the podman of a user they are others outside than inside, and nobody inside
-    /// could write to our folders but root, unless it is told to keep them.
+    /// The user ids in containers. With rootless podman they are mapped, and only root inside could
+    /// write to our directories, unless `keep-id` is used.
     pub(super) fn user_namespace(&self) -> Option<String> {
         let keeps = self.is_local() && self.shared.is_rootless;
         keeps.then(|| "keep-id".to_owned())
@@ -341,7 +341,7 @@ impl Engine {
         joined(self.begin(work).await)
     }
 
-    /// Begins something that is done to its end even if nobody waits for it.
+    /// Starts work that completes even if the caller no longer waits.
     pub(super) fn begin<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
@@ -349,7 +349,7 @@ impl Engine {
         self.shared.tasks.spawn(work)
     }
 
-    /// Does something that nobody waits for now, but [`close`](Self::close) does.
+    /// Does work in the background; [`close`](Self::close) waits for it.
     pub(super) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.shared.tasks.spawn(work);
@@ -393,7 +393,7 @@ fn maker(version: bollard::models::SystemVersion) -> Maker {
     }
 }
 
-/// What came of work that was begun.
+/// The result of background work.
 pub(super) fn joined<T>(done: Result<Result<T, EngineError>, JoinError>) -> Result<T, EngineError> {
     done.unwrap_or_else(|error| Err(EngineError::gone("work", error.to_string())))
 }
@@ -413,8 +413,8 @@ fn capacity(info: &SystemInfo) -> Capacity {
     }
 }
 
-/// Docker that runs as a user says that it drives no groups. Podman does not say it: its users have a say only over
-/// groups of the new kind.
+/// Rootless Docker reports that it supports no cgroups. Podman does not report it: rootless podman
+/// supports only cgroups v2.
 fn has_groups(info: &SystemInfo, is_rootless: bool) -> bool {
     let is_new = info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_2);
     info.cgroup_driver != Some(SystemInfoCgroupDriverEnum::NONE) && (!is_rootless || is_new)

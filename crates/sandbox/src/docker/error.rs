@@ -1,4 +1,4 @@
-//! What can go wrong between us and an engine. None of it says anything about an agent.
+//! Errors between Proctor and an engine. They say nothing about an agent.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use proctor_record::error_chain::root;
 /// The images whose Dockerfiles come with Proctor.
 pub const SHIPPED: [&str; 2] = ["claude-code", "aider"];
 
-/// Why an engine did not do what it was asked to. Sources are kept as text, so that an error can be told again.
+/// Why an engine request failed. Sources are kept as text, so that an error can be cloned.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum EngineError {
     /// The address is not one.
@@ -17,21 +17,21 @@ pub enum EngineError {
     Address {
         /// As given.
         address: String,
-        /// What was expected.
+        /// The expected value.
         reason: String,
     },
-    /// Nobody answers.
+    /// There is no response.
     #[error("no Docker engine answers at {address}: {reason}")]
     Unreachable {
         /// Where it was looked for.
         address: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
-    /// The engine went away, was restarted, or ended a container that nobody had asked it to end.
+    /// The engine disappeared, was restarted, or stopped a container without a request.
     #[error("the Docker engine went away ({doing}): {reason}")]
     Gone {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// How it showed.
         reason: String,
@@ -39,7 +39,7 @@ pub enum EngineError {
     /// The engine said no.
     #[error("the Docker engine refused ({doing}): {message}")]
     Refused {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// The status of its answer; 0 if it had none.
         status: u16,
@@ -55,7 +55,7 @@ pub enum EngineError {
     /// An image could not be built.
     #[error("image {tag} could not be built: {message}")]
     Build {
-        /// What it was to be called.
+        /// The requested name.
         tag: String,
         /// In the engine's words.
         message: String,
@@ -90,16 +90,16 @@ pub enum EngineError {
     /// A file of this machine.
     #[error("cannot {doing} {path}: {reason}")]
     File {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// Which one.
         path: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
 }
 
-/// The image that `proctor image build` makes under this name, whatever its registry and tag.
+/// The image that `proctor image build` makes under this name, with any registry and tag.
 fn shipped(image: &str) -> Option<&'static str> {
     let name = image.split('@').next().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default();
@@ -113,7 +113,7 @@ impl EngineError {
         matches!(self, Self::Gone { .. } | Self::Unreachable { .. })
     }
 
-    /// What to do about it.
+    /// A suggestion for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { .. } => Some("start it, or say in DOCKER_HOST or the suite's `hosts` where there is one; `proctor doctor` tells what is there".to_owned()),
@@ -142,7 +142,7 @@ impl EngineError {
         }
     }
 
-    /// What bollard's error means.
+    /// The meaning of bollard's error.
     pub(super) fn of(doing: &str, error: bollard::errors::Error) -> Self {
         use bollard::errors::Error;
         let refused = |status, message| Self::Refused {

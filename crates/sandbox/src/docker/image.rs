@@ -33,7 +33,7 @@ pub struct Image {
     pub entrypoint: Vec<String>,
     /// Its command.
     pub cmd: Vec<String>,
-    /// What tells that a container of it is ready.
+    /// The readiness check of its containers.
     pub healthcheck: Option<Readiness>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
@@ -73,7 +73,7 @@ impl Engine {
         let export = async {
             let mut parts = pin!(self.docker().export_image(name));
             while let Some(part) = parts.next().await {
-                // Who takes it has said why it stopped.
+                // The receiver has reported why it stopped.
                 if sender.send(part).await.is_err() {
                     break;
                 }
@@ -96,7 +96,7 @@ impl Engine {
             Ok::<(), EngineError>(())
         };
         tokio::pin!(import);
-        // Who stops taking it does not wait for what is still to come.
+        // A receiver that stops does not wait for the rest.
         tokio::select! {
             imported = &mut import => imported?,
             () = export => import.await?,
@@ -135,7 +135,7 @@ impl Image {
     }
 }
 
-/// What an image's `HEALTHCHECK` says; engines have these values for what it leaves out.
+/// An image's `HEALTHCHECK`, with the engines' default values.
 fn readiness(check: HealthConfig) -> Option<Readiness> {
     let mut test = check.test?.into_iter();
     let argv: Vec<String> = match test.next()?.as_str() {

@@ -1,5 +1,5 @@
-//! What an engine says of containers, asked by hand: bollard refuses an answer as a whole for one word that it does
-//! not know, and podman has states of its own.
+//! The state of containers, requested without bollard, which refuses a whole response for one
+//! unknown word; podman has other states.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -43,21 +43,21 @@ struct State {
     oom_killed: Option<bool>,
 }
 
-/// What podman says of itself.
+/// The version information of podman.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Info {
     rootless: Option<bool>,
 }
 
-/// What engines say when they refuse.
+/// The refusal messages of engines.
 #[derive(Deserialize)]
 struct Refusal {
     message: String,
 }
 
 impl Engine {
-    /// The containers of all runs, in whatever state.
+    /// The containers of all runs, in any state.
     pub(super) async fn containers_of_runs(&self) -> Result<Vec<Listed>, EngineError> {
         // {"label":["…"]}
         let filters = format!("%7B%22label%22%3A%5B%22{RUN_LABEL}%22%5D%7D");
@@ -124,7 +124,7 @@ async fn get(
     let (mut sender, driver) = http1::handshake(TokioIo::new(connection)).await?;
     let request = Request::get(path).header("Host", "docker");
     let request = request.body(Empty::<Bytes>::new())?;
-    // The connection ends when nobody can send any more, which is when the answer has been read.
+    // The connection ends when all senders are gone, which is when the response has been read.
     let exchange = async move {
         let answer = sender.send_request(request).await?;
         let status = answer.status();

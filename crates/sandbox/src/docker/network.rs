@@ -17,7 +17,8 @@ pub struct InternalNetwork {
 }
 
 impl Engine {
-    /// Makes a network whose members reach each other and its bridge, and nobody else.
+    /// Creates a network whose members can connect to each other and its bridge, and to no other
+    /// host.
     pub async fn internal_network(
         &self,
         labels: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! podman, which serves Docker's API: where it listens, and how it is started where nobody does.
+//! podman, which serves Docker's API: its sockets, and how it is started if there is no listener.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ const PROGRAM: &str = "podman";
 /// The socket of root's service; that of a user is below `XDG_RUNTIME_DIR`.
 const SOCKET: &str = "/run/podman/podman.sock";
 
-/// The engine of podman on this machine: at a socket where somebody listens, else one that is started for the run
-/// because the program is there.
+/// The podman engine of this machine: at a socket with a listener, else one that is started for the
+/// run if the program is installed.
 pub(super) fn find(host: &Host) -> Option<Address> {
     // Elsewhere than on Linux the program only talks to a service on a machine of its own, which has a context.
     if !cfg!(target_os = "linux") {
@@ -27,7 +27,7 @@ pub(super) fn find(host: &Host) -> Option<Address> {
     choose(sockets.into_iter().flatten(), program)
 }
 
-/// The first of these sockets at which somebody listens, else the program.
+/// The first of these sockets with a listener, else the program.
 fn choose(
     sockets: impl IntoIterator<Item = PathBuf>,
     program: impl FnOnce() -> Option<PathBuf>,
@@ -78,7 +78,7 @@ mod tests {
         );
         let first = UnixListener::bind(&docker).unwrap();
         assert_eq!(find(None), Some(Address::Local(docker.clone())));
-        // Sockets at which nobody listens any more are as good as none.
+        // Sockets without a listener count as missing.
         drop((first, second));
         assert_eq!(find(None), None);
     }

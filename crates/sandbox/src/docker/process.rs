@@ -26,7 +26,7 @@ use super::{DiskLimit, EngineError};
 /// How long the last output may take to arrive when the container is gone.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How much longer than its grace the first process may take to end everybody before the engine kills it.
+/// The additional time for the first process to kill all others before the engine kills it.
 const KILL_AFTER: Duration = Duration::from_millis(200);
 
 /// How long the engine may take to kill.
@@ -66,7 +66,7 @@ struct Ending {
     is_killed: bool,
 }
 
-/// What is known of a container's job beyond its [`Report`].
+/// The data of a container's job in addition to its [`Report`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// How many processes the kernel killed because the container was out of memory.
@@ -75,7 +75,7 @@ pub struct Facts {
     pub peak_memory_bytes: Option<u64>,
     /// How much was written when that was too much.
     pub disk_exceeded: Option<u64>,
-    /// Who bounds what is written.
+    /// The enforcement of the disk limit.
     pub disk_limit: Option<DiskLimit>,
 }
 
@@ -191,7 +191,7 @@ impl ContainerProcess {
         }
     }
 
-    /// What else is known, once [`next`](Self::next) has given the report.
+    /// The additional data, available after [`next`](Self::next) has returned the report.
     pub fn facts(&self) -> Option<&Facts> {
         self.end.as_ref()?.as_ref().ok().map(|(_, facts)| facts)
     }
@@ -246,7 +246,7 @@ impl ContainerProcess {
         }
     }
 
-    /// What must hold even while output keeps coming.
+    /// Checks that must also run while output keeps coming.
     fn enforce_time(&mut self) {
         if self.exited.is_some() {
             return;
@@ -385,8 +385,8 @@ impl ContainerProcess {
         Ok((report, facts))
     }
 
-    /// What can be said when the first process was killed: by us, by the kernel for want of memory, or by somebody
-    /// else, which is no fault of the job.
+    /// The result if the first process was killed: by Proctor, by the kernel for lack of memory, or
+    /// otherwise, which is not a failure of the job.
     async fn without_report(&self, code: i64) -> Result<JobReport, EngineError> {
         let container = &self.container;
         let asked = container.engine.is_out_of_memory(&container.id).await;
@@ -423,7 +423,7 @@ pub(super) async fn connect(container: &Inner) -> Result<Attached, EngineError> 
     attached.map_err(|error| EngineError::gone("attach to a container", error.to_string()))
 }
 
-/// The exit code of a container that has been started. Whatever goes wrong here is the engine's doing.
+/// The exit code of a started container. Failures here are the engine's.
 async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
     use bollard::errors::Error;
     let doing = "wait for a container";
@@ -440,7 +440,8 @@ async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
     }
 }
 
-/// An error about a container that should be there: somebody else removed it, or the engine is not the same.
+/// An error about a container that should exist: another program removed it, or the engine was
+/// replaced.
 fn engine_fault(error: EngineError) -> EngineError {
     match error {
         EngineError::Refused { doing, message, .. } => EngineError::gone(&doing, message),

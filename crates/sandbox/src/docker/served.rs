@@ -32,13 +32,13 @@ enum Near {
     Port(SocketAddr),
 }
 
-/// Who serves it.
+/// The program that serves it.
 pub(super) struct Server<'a> {
-    /// What owns the program.
+    /// The owner of the program.
     pub(super) supervisor: &'a Supervisor,
     /// Its environment.
     pub(super) env: &'a [(String, String)],
-    /// What users know the engine as.
+    /// The name of the engine for users.
     pub(super) address: String,
 }
 
@@ -110,7 +110,7 @@ impl Near {
 
     async fn is_open(&self) -> bool {
         match self {
-            // It is there a moment before anybody listens.
+            // The socket exists a moment before there is a listener.
             Near::Socket(path) => engine::listens(path),
             Near::Port(port) => TcpStream::connect(port).await.is_ok(),
         }

@@ -1,4 +1,4 @@
-//! What a container is made of, and how that is said to an engine.
+//! The specification of a container, and its translation for an engine.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -25,22 +25,22 @@ pub struct ContainerSpec {
     /// Folders that never change and are only read. Remote engines get one copy for all containers, in a volume that
     /// is named after the folder and stays.
     pub shared: Vec<Mount>,
-    /// A folder of sockets for [relays](proctor_process::Relay), seen inside as `/proctor/run`. Whoever the container
-    /// runs as must be allowed to write to them.
+    /// A directory of sockets for [relays](proctor_process::Relay), mounted as `/proctor/run`. The
+    /// container's user must be allowed to write to them.
     pub sockets: Option<PathBuf>,
     /// The relays that jobs will have, for engines that see no sockets of this machine.
     pub relays: Vec<Relay>,
     /// Loopback ports to carry connections out from, instead of running jobs.
     pub carries: Vec<u16>,
-    /// Who everything runs as, as images write it; root if `None`.
+    /// The user, as images specify it; root if `None`.
     pub user: Option<String>,
-    /// What its processes may do.
+    /// The privileges of its processes.
     pub hardening: Hardening,
     /// Whether the file system of the image can be written to.
     pub root: Root,
     /// File systems in memory.
     pub tmpfs: Vec<Tmpfs>,
-    /// What it can reach.
+    /// Its network.
     pub network: Network,
     /// How many processors it may use, in parts of one.
     pub cpus: Option<f64>,
@@ -88,12 +88,12 @@ pub struct Mount {
     pub read_only: bool,
 }
 
-/// What the processes of a container may do.
+/// The privileges of the processes of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hardening {
     /// No capabilities, and no way to get any; the engine's own filter of system calls.
     Hardened,
-    /// What the engine gives by itself.
+    /// The engine's default.
     Default,
 }
 
@@ -115,12 +115,12 @@ pub struct Tmpfs {
     pub size: Option<u64>,
 }
 
-/// What a container can reach.
+/// The network of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Only its own loopback, from where relays lead out.
     None,
-    /// Whatever the engine lets containers reach by itself.
+    /// The engine's default network.
     Open,
     /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork), or that of another container,
     /// as `container:ID`.
@@ -168,7 +168,7 @@ pub(super) fn request(
     }
 }
 
-/// What our binary is to be.
+/// The role of Proctor's binary.
 fn command(spec: &ContainerSpec) -> Vec<String> {
     if spec.carries.is_empty() {
         return vec![INIT.to_owned()];

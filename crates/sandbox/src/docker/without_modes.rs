@@ -1,5 +1,5 @@
-//! Archives made and unpacked where files have neither modes nor owners. What may be run is known from git's index,
-//! and of what git does not know from how a file begins.
+//! Creates and unpacks archives where files have neither modes nor owners. Executable bits come
+//! from git's index, or else from the beginning of a file.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -7,12 +7,12 @@ use std::path::{Component, Path, PathBuf};
 
 use proctor_record::platform;
 
-/// Everybody inside may do with the files what their kind allows: nobody else sees the container.
+/// All users inside can access the files according to their kind: the container is private.
 const FOLDER: u32 = 0o777;
 const PROGRAM: u32 = 0o777;
 const FILE: u32 = 0o666;
 
-/// Who owns files that are not ours to tell.
+/// The owner of files without a known owner.
 const OWNER: u32 = match platform::OWNER_IN_ARCHIVES {
     Some(owner) => owner,
     None => 0,
@@ -97,7 +97,7 @@ fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {
     header
 }
 
-/// What of a folder's files may be run, as far as its repository knows.
+/// The executable files of a directory, as far as its repository knows.
 #[derive(Debug, Default)]
 struct Programs {
     known: BTreeSet<String>,
@@ -112,7 +112,8 @@ impl Programs {
 
     /// Reads git's index in its plain form (version 2 or 3); `None` if it is another one.
     fn read(index: &[u8]) -> Option<Programs> {
-        /// What comes before the name of an entry: times, numbers, mode, sizes, the id of the content, flags.
+        /// The fields before the name of an entry: times, numbers, mode, sizes, the id of the
+        /// content, flags.
         const FIXED: usize = 62;
         let number = |at: usize| Some(u32::from_be_bytes(*index.get(at..)?.first_chunk()?));
         if index.get(..4)? != b"DIRC" || !matches!(number(4)?, 2 | 3) {

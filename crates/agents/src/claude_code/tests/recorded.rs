@@ -337,12 +337,12 @@ proptest! {
         log_of(output, Some(0));
     }
 
-    /// Whatever is cut off is counted, and nothing else is.
+    /// Truncated input is counted, and nothing else is.
     #[test]
     fn each_line_that_is_cut_off_is_counted(
         lines in proptest::collection::vec((any::<prop::sample::Index>(), 10..200_usize), 1..20),
     ) {
-        // What is cut within the structure that nobody reads may go unnoticed.
+        // Truncation within ignored structure may go unnoticed.
         let lines_of = SHAPES.lines().chain(HELLO.lines());
         let whole: Vec<_> = lines_of.filter(|line| !line.contains("tool_use_result")).collect();
         let mut output = HELLO.lines().next().unwrap().to_owned();

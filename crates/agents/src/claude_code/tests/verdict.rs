@@ -10,7 +10,7 @@ use super::*;
 const INIT: &str = r#"{"type":"system","subtype":"init","model":"m"}"#;
 const GOOD: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#;
 
-/// What comes of `output` and `ending`: the outcome and the code of the first error.
+/// The result of `output` and `ending`: the outcome and the code of the first error.
 fn check(output: &str, ending: Ending, outcome: Outcome, code: &str) {
     let (conclusion, _) = conclude(Form::StreamJson, output, ending);
     assert_eq!(conclusion.outcome, outcome, "{output} {ending:?}");

@@ -1,4 +1,4 @@
-//! Test cases as users write them, and what they are told when something is wrong.
+//! Tests of test cases and their error messages.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -46,7 +46,7 @@ impl Folder {
         load(&self.path().join(name), &env(), &Settings::default())
     }
 
-    /// What the user is told about the file.
+    /// The error message for the file.
     fn refusal(&self, name: &str) -> String {
         let error = self
             .load(name)

@@ -1,4 +1,4 @@
-//! What users are told when something is wrong with a test case.
+//! Error messages for test cases that are not valid.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! What a judge is asked: criteria with weights and anchors, written as a map or as a list.
+//! The criteria of a judge, with weights and anchors, written as a map or as a list.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use serde_json::{Map, Value as Json, json};
 /// One thing that is asked of the work.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Criterion {
-    /// What it is called in the answer.
+    /// Its id in the answer.
     pub(super) id: String,
-    /// What should hold.
+    /// The condition.
     pub(super) text: String,
     /// How much it counts.
     pub(super) weight: f64,
-    /// What scores mean, lowest first; without them 0 is not at all and 1 is fully.
+    /// The meaning of scores, lowest first; without anchors 0 is not at all and 1 is fully.
     pub(super) anchors: Vec<(f64, String)>,
 }
 
@@ -25,14 +25,14 @@ pub(super) struct Criterion {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Criterion")]
 struct Written {
-    /// What it is called, in a list.
+    /// Its id, in a list.
     id: Option<String>,
-    /// What should hold; `criterion` in Thunderdome's spelling.
+    /// The condition; `criterion` in Thunderdome's spelling.
     #[serde(alias = "criterion")]
     description: String,
     /// How much it counts. Default 1.
     weight: Option<f64>,
-    /// What scores mean: `{0: …, 0.5: …, 1: …}`. The lowest and the highest are the scale.
+    /// The meaning of scores: `{0: …, 0.5: …, 1: …}`. The lowest and the highest are the scale.
     #[serde(default)]
     anchors: BTreeMap<String, String>,
 }
@@ -53,7 +53,7 @@ impl Criterion {
     }
 }
 
-/// The criteria under `criteria` or `assertions`, whichever is there.
+/// The criteria under `criteria` or `assertions`.
 pub(super) fn read(config: &Node) -> Result<Vec<Criterion>, Fault> {
     let (key, node) = match (config.get("criteria"), config.get("assertions")) {
         (Some(_), Some(_)) => {

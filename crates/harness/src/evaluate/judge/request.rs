@@ -1,5 +1,5 @@
-//! What a judge is told: the criteria, what was asked of the agent, and the change as data. What
-//! an agent wrote stands between two lines that it cannot know, and is never an instruction.
+//! The request to a judge: the criteria, the agent's prompt, and the change as data. The agent's
+//! text is enclosed by two lines that the agent cannot know, and is never an instruction.
 
 use std::fmt::Write as _;
 
@@ -33,15 +33,15 @@ names. They are looked up; an answer with a quote that is not found is refused. 
 score is the lowest. Do not change any file.
 "#;
 
-/// What a request is made of.
+/// The parts of a request.
 pub(super) struct Request<'a> {
     /// The user's own words, when there are any.
     pub(super) template: Option<&'a str>,
     /// More instructions of the user's.
     pub(super) instructions: Option<&'a str>,
-    /// What the agent was asked.
+    /// The agent's prompt.
     pub(super) asked: &'a str,
-    /// What is judged by.
+    /// The criteria.
     pub(super) criteria: &'a [Criterion],
     /// The change.
     pub(super) diff: &'a str,
@@ -130,7 +130,7 @@ fn has_place(template: &str, name: &str) -> bool {
     places(template).any(|(_, _, place)| known(&place) == Some(name))
 }
 
-/// What a place stands for.
+/// The value of a placeholder.
 fn known(place: &str) -> Option<&'static str> {
     match place {
         "task" | "prompt" => Some("task"),
@@ -162,8 +162,8 @@ fn fill(template: &str, parts: &[(&str, &String)]) -> String {
     text
 }
 
-/// A fence that nobody who wrote `diff` can have known: it depends on chance, and on the diff
-/// itself. Without chance (where calls are recorded and played back) the diff alone decides.
+/// A fence that the author of `diff` cannot know: it depends on random data and on the diff itself.
+/// Without random data (where calls are recorded and replayed) only the diff is used.
 pub(super) fn fence(diff: &str, chance: Chance) -> String {
     let mut hash = Sha256::new();
     if chance == Chance::Fresh {

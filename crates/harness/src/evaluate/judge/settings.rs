@@ -22,7 +22,7 @@ use crate::{
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 const MOST_SAMPLES: u32 = 25;
 
-/// What has to hold for a judge to pass the work.
+/// The condition for a judge to pass the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum Rule {
     /// Every criterion reaches the threshold: `agentic-judge`.
@@ -46,9 +46,9 @@ struct Written {
     agent_name: Option<String>,
     /// The model; without `agent` and `type` it is asked directly, through the gateway.
     model: Option<String>,
-    /// Whose API a directly asked model is reached by; what its name says when left out.
+    /// The API of a model that is called directly; the default depends on its name.
     provider: Option<ProviderName>,
-    /// What should hold: a map of names to texts, or a list.
+    /// The conditions: a map of names to texts, or a list.
     #[schemars(with = "Option<serde_json::Value>")]
     #[expect(dead_code, reason = "read from the tree, with its places")]
     criteria: Option<IgnoredAny>,
@@ -71,7 +71,7 @@ struct Written {
     threshold: Option<f64>,
 }
 
-/// Whose API.
+/// The API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ProviderName {
@@ -94,7 +94,7 @@ pub(in crate::evaluate) struct Settings {
     pub(super) threshold: f64,
 }
 
-/// Who judges.
+/// The judge.
 #[derive(Clone, Debug)]
 pub(super) enum Who {
     /// An agent in a copy of the result.
@@ -140,7 +140,7 @@ impl AgentJudge {
 }
 
 impl Who {
-    /// What tells this judge from another.
+    /// The identity of this judge.
     pub(super) fn identity(&self) -> String {
         match self {
             Who::Model { model, provider } => format!("{provider:?} {model}"),
@@ -220,7 +220,7 @@ impl Settings {
     }
 }
 
-/// Who judges: `agent`, or `type` and what goes with it, or `model` alone.
+/// The judge: `agent`, or `type` and its settings, or `model` alone.
 fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Who, Fault> {
     let config = &spec.config;
     let agent = match (config.get("agent"), &written.r#type, &written.model) {

@@ -46,7 +46,8 @@ struct Written {
     /// Tests that may be skipped, as patterns of their names: they do not count then.
     #[serde(default)]
     may_skip: Vec<String>,
-    /// How often tests are run again when not all passed. What passes then counts, and is told.
+    /// The number of reruns if not all tests passed. Tests that pass then count, and are listed as
+    /// flaky.
     #[serde(default)]
     #[schemars(range(max = 10))]
     reruns: u32,
@@ -68,7 +69,7 @@ struct Written {
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
     working_dir: Option<String>,
-    /// How long it may take; 0 is no limit.
+    /// The time limit; 0 means none.
     timeout_ms: Option<u64>,
 }
 
@@ -90,7 +91,7 @@ pub(super) enum Runner {
 }
 
 impl Runner {
-    /// What is run: the words before and after further arguments.
+    /// The command: the words before and after additional arguments.
     fn words(self, report: &str) -> (Vec<String>, Vec<String>) {
         let (before, after): (Vec<&str>, Vec<&str>) = match self {
             Runner::Pytest => (
@@ -153,9 +154,9 @@ impl Runner {
 pub(super) enum Origin {
     /// A file that a known runner writes.
     Runner,
-    /// What a known runner prints, for machines.
+    /// The machine-readable output of a known runner.
     Output,
-    /// The file that a command was told, else what it prints.
+    /// The file that was passed to the command, else its output.
     Any,
     /// A file below the clean copy.
     File(Utf8PathBuf),
@@ -188,7 +189,7 @@ pub(in crate::evaluate) struct Settings {
     pub(in crate::evaluate) setup: Setup,
 }
 
-/// What is left to judge by when no results can be read and the task itself gives none either.
+/// The remaining evidence if no results can be read and the task itself gives none either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum Unread {
     /// Nothing: there is no verdict.
@@ -294,22 +295,22 @@ impl Settings {
         self.sentinels == Some(true)
     }
 
-    /// What is run, for people.
+    /// The command, for messages.
     pub(super) fn line(&self) -> String {
         match &self.what {
-            // What a shell is given is the line that was written.
+            // A shell gets the line verbatim.
             What::Command(argv) if argv.starts_with(&shell::line("")[..2]) => argv[2..].join(" "),
             What::Command(_) | What::Runner(..) => self.argv().join(" "),
         }
     }
 
-    /// What is run.
+    /// The command.
     pub(super) fn argv(&self) -> Vec<String> {
         self.what.argv()
     }
 
-    /// What is run in a copy. Where the task has no settings of pytest, no others are looked for: pytest would go on
-    /// in the folders above the copy.
+    /// The command in a copy. If the task has no settings of pytest, the search for others is
+    /// disabled: pytest would continue in the directories above the copy.
     pub(super) fn argv_in(&self, copy: &CleanCopy<'_>) -> Vec<String> {
         let mut argv = self.argv();
         let is_pytest = matches!(self.what, What::Runner(Runner::Pytest, _));

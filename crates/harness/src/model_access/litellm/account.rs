@@ -1,5 +1,5 @@
-//! What LiteLLM says went through it, held against what the gateway in front of it counted: two programs
-//! that read the same answers, each by itself.
+//! Compares LiteLLM's log with the counts of the gateway in front of it: two programs that read the
+//! same responses independently.
 
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::LOG_FILE;
 use crate::model_access::calls_below;
 
-/// What a run used, by LiteLLM's own log.
+/// The usage of a run, from LiteLLM's own log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LiteLlmAccount {
     /// Calls that it answered.
     pub calls: u64,
-    /// What models wrote.
+    /// The output tokens of models.
     pub output_tokens: u64,
     /// Where the gateway counted more than one in a hundred more or less.
     #[serde(skip_serializing_if = "Vec::is_empty")]

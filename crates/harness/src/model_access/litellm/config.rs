@@ -9,7 +9,7 @@ struct Known {
     name: &'static str,
     key: &'static str,
     base_url: &'static str,
-    /// What LiteLLM wants at the end of a base URL.
+    /// The suffix of base URLs that LiteLLM expects.
     version: &'static str,
     models: &'static [&'static str],
 }
@@ -79,7 +79,7 @@ pub(super) fn of(providers: &[Provider<'_>]) -> Value {
     json!({
         "model_list": models,
         "litellm_settings": {"callbacks": "recorder.recorder", "num_retries": 0},
-        // What an agent does when a call fails is what is measured.
+        // The agent's reaction to a failed call is part of the measurement.
         "router_settings": {"num_retries": 0, "disable_cooldowns": true},
         "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
     })

@@ -106,7 +106,7 @@ pub struct LiteLlm {
 /// A process of ours.
 #[derive(Debug)]
 struct Started {
-    /// What it says at its end.
+    /// Its last output.
     process: JoinHandle<String>,
     close: DropGuard,
     _folder: TempDir,
@@ -228,12 +228,12 @@ impl LiteLlm {
             sleep(LOG_DELAY).await;
         }
         drop(own.close);
-        // A panic of the task has been told already.
+        // A panic of the task has been reported already.
         let _ = own.process.await;
     }
 }
 
-/// What it is given.
+/// Its input.
 struct Setup {
     folder: Utf8PathBuf,
     log: Utf8PathBuf,
@@ -320,7 +320,7 @@ fn utf8(path: &std::path::Path) -> io::Result<Utf8PathBuf> {
     path.map_err(|path| io::Error::other(format!("{} is not UTF-8", path.display())))
 }
 
-/// A port that nobody uses. Another process may take it before it is used: then LiteLLM says so.
+/// A free port. If another process takes it first, LiteLLM reports that.
 fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())

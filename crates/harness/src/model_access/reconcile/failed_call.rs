@@ -1,6 +1,6 @@
-//! What a trial's last call to a model says about a trial that did not end well: an agent that tries
-//! failed calls again without a word did not take too long, and one that gives another reason than
-//! its call's failure did not fail by itself.
+//! The last model call of a trial that did not end well. An agent that silently retries failed
+//! calls was not too slow, and one that reports another reason than its failed call did not fail by
+//! itself.
 
 use proctor_gateway::{Call, CallEnd, Kind, Ledger};
 
@@ -11,11 +11,11 @@ use crate::outcome::{Outcome, provider_failure};
 pub(crate) struct FailedCall {
     /// The class of the failure.
     pub(crate) outcome: Outcome,
-    /// What became of the call.
+    /// The result of the call.
     pub(crate) what: String,
 }
 
-/// The last call of an account, if it failed. A call that nobody waited for is no answer.
+/// The last call of an account, if it failed. A call without a waiting client is not a response.
 pub(crate) fn failed(ledger: &Ledger) -> Option<FailedCall> {
     let calls = ledger.calls.iter().rev();
     let mut calls = calls.filter(|call| call.kind == Kind::Generate);
