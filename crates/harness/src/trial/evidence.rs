@@ -171,6 +171,7 @@ pub(super) fn outcome(evidence: &Evidence, errors: Vec<LogError>) -> Decision {
     decision
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the return type of every rule")]
 fn because(outcome: Outcome, code: &str, message: impl Into<String>) -> Option<Finding> {
     Some(Finding::Outcome(
         outcome,
