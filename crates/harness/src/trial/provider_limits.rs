@@ -144,7 +144,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pause_lasts_until_the_limit_is_lifted() {
         let providers = Providers::default();
-        let reset = Some(Duration::from_secs(3600));
+        let reset = Some(Duration::from_hours(1));
         providers.ended("one", Outcome::RateLimit, reset);
         let before = Instant::now();
         providers.turn("one").await;
