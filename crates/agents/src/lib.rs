@@ -25,8 +25,6 @@ mod oracle;
 mod plain;
 mod qwen_code;
 mod reader;
-#[cfg(test)]
-mod recorded;
 mod registry;
 #[cfg(test)]
 mod replay;

@@ -1,9 +1,10 @@
-//! Plays recorded output to a session and shows what it made of it, for snapshots.
+//! The test helper of all adapters: plays recorded output to a session and shows what it made of it,
+//! configures agents, and launches them.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use camino::Utf8Path;
-use proctor_document::{Fault, parse_yaml};
+use proctor_document::parse_yaml;
 use proctor_record::{
     outcome::{EndedBy, Ending},
     record::cli::Installed,
@@ -23,10 +24,11 @@ pub(super) struct Recorded<'a> {
     pub(super) ending: Ending,
 }
 
-/// Notes what a session says and does.
+/// Notes the events of a session, one a line.
 #[derive(Default)]
-pub(super) struct Notes {
-    pub(super) shown: String,
+struct Notes {
+    shown: String,
+    calls: BTreeSet<String>,
 }
 
 impl SessionHost for Notes {
@@ -41,16 +43,33 @@ impl SessionHost for Notes {
                 role,
                 kind,
                 content,
+                parent,
                 ..
-            } => format!("{role:?} {kind:?}: {}", short(content)),
+            } => {
+                let parent = parent.map_or_else(String::new, |parent| format!(" (under {parent})"));
+                format!("{role:?} {kind:?}{parent}: {}", short(content))
+            }
             SessionEvent::ToolCall {
-                name, arguments, ..
-            } => format!("call {name} {}", short(arguments)),
+                id,
+                name,
+                arguments,
+                ..
+            } => {
+                self.calls.extend(id.map(str::to_owned));
+                format!("call {name} {}", short(arguments))
+            }
             SessionEvent::ToolResult {
-                content, is_error, ..
+                id,
+                content,
+                is_error,
             } => {
                 let content = content.map_or_else(String::new, short);
-                format!("result error={is_error} {content}")
+                let of = if self.calls.contains(id) {
+                    ""
+                } else {
+                    " of an unknown call"
+                };
+                format!("result{of} error={is_error} {content}")
             }
             SessionEvent::Progress {
                 input_tokens,
@@ -79,17 +98,43 @@ fn short(text: Text<'_>) -> String {
 /// The conclusion of the session, and its events.
 pub(super) fn play(mut session: Box<dyn Session>, recorded: &Recorded<'_>) -> (Conclusion, String) {
     let mut notes = Notes::default();
-    for line in recorded.stdout.lines() {
-        session.on_line(Source::Stdout, line.as_bytes(), &mut notes);
-    }
     for line in recorded.stderr.lines() {
         session.on_line(Source::Stderr, line.as_bytes(), &mut notes);
+    }
+    for line in recorded.stdout.lines() {
+        session.on_line(Source::Stdout, line.as_bytes(), &mut notes);
     }
     for (path, text) in recorded.files {
         session.on_file(Utf8Path::new(path), text.as_bytes(), &mut notes);
     }
     let conclusion = session.finish(&recorded.ending, &mut notes);
     (conclusion, notes.shown)
+}
+
+/// The same for an adapter whose agent writes no files.
+pub(super) fn conclude(
+    adapter: &dyn Adapter,
+    stdout: &str,
+    stderr: &str,
+    ending: Ending,
+) -> (Conclusion, String) {
+    let recorded = Recorded {
+        stdout,
+        stderr,
+        ending,
+        ..Recorded::default()
+    };
+    play(adapter.recorded_session().unwrap(), &recorded)
+}
+
+/// Events and conclusion of an adapter's session on this output, for a snapshot.
+pub(super) fn replay(adapter: &dyn Adapter, stdout: &str, ending: Ending) -> String {
+    let recorded = Recorded {
+        stdout,
+        ending,
+        ..Recorded::default()
+    };
+    show(adapter.recorded_session().unwrap(), &recorded)
 }
 
 /// Events and conclusion, for a snapshot.
@@ -154,9 +199,15 @@ pub(super) fn ended(by: EndedBy) -> Ending {
     }
 }
 
-/// An agent from the YAML of its `agent.config`; or what is refused, with hints.
-pub(super) fn configure(adapter: &dyn Adapter, yaml: &str) -> Result<Box<dyn Agent>, Vec<String>> {
-    let node = parse_yaml(yaml).unwrap();
+/// An agent from its `agent.config`, as YAML or JSON; or complaints, with hints. A config without a prompt
+/// is that of a suite.
+pub(super) fn configure(
+    adapter: &dyn Adapter,
+    config: impl ToString,
+) -> Result<Box<dyn Agent>, Vec<String>> {
+    // YAML has no raw DEL, JSON does.
+    let config = config.to_string().replace('\u{7f}', "\\u007f");
+    let node = parse_yaml(&config).unwrap();
     let prompt = PromptSource::Text("Do it.".to_owned());
     let section = AgentSection {
         node: &node,
@@ -164,43 +215,99 @@ pub(super) fn configure(adapter: &dyn Adapter, yaml: &str) -> Result<Box<dyn Age
         model: None,
         config: &node,
         folder: Utf8Path::new("/cases"),
-        prompt: Some(&prompt),
+        prompt: node.get("prompt").is_none().then_some(&prompt),
     };
     adapter.configure(&section).map_err(|faults| {
-        let shown =
-            |fault: Fault| format!("{} ({})", fault.message, fault.hint.unwrap_or_default());
-        faults.into_iter().map(shown).collect()
+        let faults = faults.into_iter();
+        let shown = faults.map(|fault| {
+            let hint = fault.hint.unwrap_or_default();
+            format!("{} ({hint})", fault.message)
+        });
+        shown.collect()
     })
 }
 
-/// The launch for `config`.
+/// Complaints about `config`, one a line.
+pub(super) fn refusals(adapter: &dyn Adapter, config: impl ToString) -> String {
+    let complaints = configure(adapter, config).err();
+    complaints.unwrap_or_default().join("\n")
+}
+
+/// How an agent is launched: with this help text, in this environment, towards this endpoint.
+pub(super) struct Start<'a> {
+    pub(super) help: &'a str,
+    pub(super) prompt: &'a str,
+    pub(super) env: &'a [(&'a str, &'a str)],
+    pub(super) endpoint: Option<Endpoint>,
+}
+
+impl Default for Start<'_> {
+    fn default() -> Self {
+        Start {
+            help: "",
+            prompt: "Say \"hi\"\n$HOME",
+            env: &[],
+            endpoint: None,
+        }
+    }
+}
+
+impl Start<'_> {
+    pub(super) fn launch(
+        &self,
+        adapter: &dyn Adapter,
+        config: impl ToString,
+    ) -> Result<Launch, LaunchError> {
+        let agent = configure(adapter, config).unwrap();
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let cli = Installed {
+            path: "/bin/cli".into(),
+            version: Some("1.2.3".to_owned()),
+            help: self.help.to_owned(),
+        };
+        let launch = agent.launch(&LaunchContext {
+            workspace: "/work".into(),
+            home: "/home".into(),
+            scratch: "/scratch".into(),
+            prompt: self.prompt,
+            cli: Some(&cli),
+            env: &self.env.iter().map(owned).collect(),
+            is_root: true,
+            socket: None,
+            reference: None,
+            definitions: &std::collections::BTreeMap::new(),
+            endpoint: self.endpoint.as_ref(),
+            script: None,
+        })?;
+        Ok(launch.written_for(&["/work", "/home", "/scratch"]))
+    }
+}
+
+/// The launch of an agent with this help text, perhaps towards an endpoint.
 pub(super) fn launch(
     adapter: &dyn Adapter,
     config: &str,
     help: &str,
     endpoint: Option<&Endpoint>,
 ) -> Result<Launch, LaunchError> {
-    let agent = configure(adapter, config).unwrap();
-    let installed = Installed {
-        path: "/bin/cli".into(),
-        version: Some("1.2.3".to_owned()),
-        help: help.to_owned(),
+    let start = Start {
+        help,
+        endpoint: endpoint.cloned(),
+        ..Start::default()
     };
-    let launch = agent.launch(&LaunchContext {
-        workspace: "/work".into(),
-        home: "/home".into(),
-        scratch: "/scratch".into(),
-        prompt: "Say \"hi\"\n$HOME",
-        cli: Some(&installed),
-        env: &std::collections::BTreeMap::new(),
-        is_root: false,
-        socket: None,
-        reference: None,
-        definitions: &std::collections::BTreeMap::new(),
-        endpoint,
-        script: None,
-    })?;
-    Ok(launch.written_for(&["/work", "/home", "/scratch"]))
+    start.launch(adapter, config)
+}
+
+/// A launch as text: the words, the variables and the files.
+pub(super) fn shown_launch(launch: &Launch) -> String {
+    let mut text = format!("{}\n", launch.argv.join(" "));
+    for (name, value) in &launch.env {
+        writeln!(text, "{name}={value}").unwrap();
+    }
+    for (path, bytes) in &launch.files {
+        write!(text, "--- {path}\n{}", String::from_utf8_lossy(bytes)).unwrap();
+    }
+    text
 }
 
 /// The endpoint of the tests.

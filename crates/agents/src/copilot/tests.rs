@@ -157,7 +157,7 @@ fn a_denied_tool_is_counted() {
     let line = r#"{"type":"tool.execution_complete","data":{"toolCallId":"a","success":false,"error":{"message":"The user rejected this tool call.","code":"denied"}}}"#;
     let shown = read(line, "", exited(0));
     assert!(shown.contains("denied 1"), "{shown}");
-    assert!(shown.contains("result error=true The user"), "{shown}");
+    assert!(shown.contains("error=true The user"), "{shown}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     claude_code::ClaudeCode,
-    recorded::{Start, configured, gateway, refusals},
+    replay::{Start, configure, endpoint, refusals},
 };
 
 #[test]
@@ -37,9 +37,9 @@ fn a_large_prompt_in_a_file_may_begin_with_a_slash() {
 }
 
 #[test]
-fn an_address_of_the_user_cannot_lead_past_the_gateway() {
+fn an_address_of_the_user_cannot_lead_past_the_endpoint() {
     let start = Start {
-        endpoint: Some(gateway()),
+        endpoint: Some(endpoint()),
         ..Start::default()
     };
     let config = json!({"prompt": "x", "env": {"ANTHROPIC_BASE_URL": "http://elsewhere"}});
@@ -61,7 +61,7 @@ fn the_model_is_known_however_the_cli_is_told() {
         json!({"prompt": "x", "args": ["--model", "sonnet"]}),
         json!({"prompt": "x", "env": {"ANTHROPIC_MODEL": "sonnet"}}),
     ] {
-        let agent = configured(&ClaudeCode, &config).unwrap();
+        let agent = configure(&ClaudeCode, &config).unwrap();
         assert_eq!(agent.model(), Some("sonnet"), "{config}");
     }
 }
