@@ -1,5 +1,9 @@
 //! The test helper of all adapters: plays recorded output to a session and shows what it made of it,
 //! configures agents, and launches them.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "settings are literals in most calls"
+)]
 
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 

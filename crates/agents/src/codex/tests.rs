@@ -240,7 +240,7 @@ fn the_gateway_is_a_provider_in_its_config() {
         endpoint: Some(endpoint()),
         ..Start::default()
     };
-    let launch = start.launch(&CODEX, &json!({"prompt": "x"})).unwrap();
+    let launch = start.launch(&CODEX, json!({"prompt": "x"})).unwrap();
     assert_eq!(launch.env[KEY], "virtual");
     let config = String::from_utf8_lossy(&launch.files[0].1);
     assert!(
@@ -251,7 +251,7 @@ fn the_gateway_is_a_provider_in_its_config() {
         endpoint: None,
         ..start
     };
-    let launch = own.launch(&CODEX, &json!({"prompt": "x"})).unwrap();
+    let launch = own.launch(&CODEX, json!({"prompt": "x"})).unwrap();
     assert_eq!(launch.env[KEY], "real");
     let config = String::from_utf8_lossy(&launch.files[0].1);
     assert!(
@@ -268,7 +268,7 @@ fn options_of_other_agents_are_refused_by_name() {
     Codex has no option for `system_prompt` (use `append_system_prompt`: Codex keeps its own instructions)
     Codex has no option for `temperature` (leave it out; `reasoning_effort` is what Codex has)
     ");
-    assert_snapshot!(refusals(&CODEX, &json!({"prompt": "x", "model": "a b"})), @"
+    assert_snapshot!(refusals(&CODEX, json!({"prompt": "x", "model": "a b"})), @"
     `a b` is not a valid model name ()
     ");
 }

@@ -215,14 +215,14 @@ fn what_it_cannot_honour_is_refused_by_name() {
     Gemini CLI has no option for `allowed_tools` (leave it out: every tool is allowed in the trial's own workspace)
     Gemini CLI has no option for `mcp_config` (put `mcpServers` into `.gemini/settings.json` of the repo)
     ");
-    assert_snapshot!(refusals(&GEMINI, &json!({"prompt": "x", "max_turns": 0})), @"
+    assert_snapshot!(refusals(&GEMINI, json!({"prompt": "x", "max_turns": 0})), @"
     `max_turns` is at least 1 ()
     ");
     let old = Start {
         help: "Usage: gemini --yolo",
         ..Start::default()
     };
-    let error = old.launch(&GEMINI, &json!({"prompt": "x"})).err().unwrap();
+    let error = old.launch(&GEMINI, json!({"prompt": "x"})).err().unwrap();
     assert_eq!(error.message, "cli 1.2.3 has no option --output-format");
 }
 

@@ -217,7 +217,7 @@ fn what_it_cannot_honour_is_refused_by_name() {
         prompt: "/clear everything",
         ..Start::default()
     };
-    let error = start.launch(&QWEN, &json!({"prompt": "x"})).err().unwrap();
+    let error = start.launch(&QWEN, json!({"prompt": "x"})).err().unwrap();
     assert!(error.message.contains("begins with `/`"), "{error}");
 }
 

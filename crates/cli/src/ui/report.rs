@@ -286,7 +286,7 @@ pub fn replay(trial: &str, replay: Option<&ReplayRecord>) -> String {
 }
 
 /// A count with its noun, such as `1 trial` or `2 trials`.
-pub fn plural<N: From<u8> + PartialEq + Display>(count: N, noun: &str) -> String {
+pub fn plural<N: From<u8> + PartialEq + Display + Copy>(count: N, noun: &str) -> String {
     let ending = if count == N::from(1) { "" } else { "s" };
     format!("{count} {noun}{ending}")
 }

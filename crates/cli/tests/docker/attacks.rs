@@ -92,12 +92,12 @@ impl Hidden {
         let (path, line) = self.file;
         context.repo().commit("base", &[(path, line)]);
         let [reference, honest, forged] = self.solutions;
-        let patch = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{line}+{reference}\n");
+        let solution = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{line}+{reference}\n");
         let cases = context.root().join("cases");
         let test = cases.join("hidden").join(self.test.0);
         fs_err::create_dir_all(test.parent().unwrap()).unwrap();
         fs_err::write(test, self.test.1).unwrap();
-        fs_err::write(cases.join("solution.patch"), patch).unwrap();
+        fs_err::write(cases.join("solution.patch"), solution).unwrap();
         let config =
             json!({"runner": self.runner, "hidden_tests": "hidden", "timeout_ms": 120_000});
         let evaluators = json!([{"name": "tests", "config": config}]);

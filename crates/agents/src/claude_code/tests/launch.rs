@@ -69,7 +69,7 @@ fn the_model_is_known_however_the_cli_is_told() {
 #[test]
 fn a_file_of_mcp_servers_lies_beside_the_test_case() {
     for path in ["../mcp.json", "/etc/hosts", "a/../../mcp.json"] {
-        let refused = refusals(&ClaudeCode, &json!({"prompt": "x", "mcp_config": path}));
+        let refused = refusals(&ClaudeCode, json!({"prompt": "x", "mcp_config": path}));
         assert!(refused.contains("cannot be used"), "{path}: {refused}");
     }
 }
