@@ -256,7 +256,7 @@ fn prices_are_shown_with_their_date_and_source_and_own_ones_win() {
     let unknown = context.proctor(["prices", "unknown-model"]).run();
     unknown.assert_code(2);
     assert!(
-        unknown.stderr.contains("hint: write one into a file"),
+        unknown.stderr.contains("hint: add a price with"),
         "{unknown}"
     );
 }

@@ -108,8 +108,17 @@ fn help_of_run() {
           --json
               Print the result as one JSON object on standard output
 
+          --keep-workspace <WHICH>
+              Which workspaces of finished trials are kept whole; the diff is always kept
+
+              Possible values:
+              - all:    Every workspace; the default of test cases
+              - failed: Those of trials that did not pass, and those that the diff cannot restore
+              - needed: Those that the diff cannot restore; the default of suites
+              - none:   None
+
           --delete-workspace
-              Remove the workspaces of finished trials; keep the artifacts
+              Keep no workspace: the same as --keep-workspace none
 
           --progress <PROGRESS>
               How to show progress on standard error

@@ -319,7 +319,12 @@ fn a_suite_runs_alone() {
     let path = suite(&context, &two_agents(&context), &json!({}));
     let output = context.proctor(["run", path.as_str(), path.as_str()]).run();
     output.assert_code(2);
-    assert!(output.stderr.contains("a suite runs alone"), "{output}");
+    assert!(
+        output
+            .stderr
+            .contains("cannot be combined with other paths"),
+        "{output}"
+    );
 }
 
 /// Case 27: a failed login stops only its agent.
@@ -409,7 +414,7 @@ fn an_interrupted_run_is_resumed_and_finished() {
     running.signal(Signal::TERM);
     running.wait().assert_code(130);
     context.assert_nothing_left("");
-    status("stopped before its end");
+    status("stopped early");
     run(&context, &path, &["--resume"]).assert_code(0);
     assert!(
         finished(&context).values().all(|count| *count == 4),

@@ -168,7 +168,7 @@ fn the_configuration_is_named_before_or_after_the_command() {
     assert!(output.stderr.contains("--config"), "{output}");
     let output = thunderdome(&context, &["run"]);
     output.assert_code(2);
-    assert!(output.stderr.contains("nor a thunderdome.yaml"), "{output}");
+    assert!(output.stderr.contains("or thunderdome.yaml"), "{output}");
 }
 
 #[test]
@@ -624,7 +624,7 @@ fn without_a_run_all_runs_are_judged_again() {
     let output = thunderdome(&context, &["rescore"]);
     output.assert_code(1);
     assert_eq!(
-        output.stdout.matches("trials judged again").count(),
+        output.stdout.matches("1 trial judged again").count(),
         3,
         "{output}"
     );
@@ -642,7 +642,9 @@ fn validate_refuses_the_directory_of_a_run() {
     let output = thunderdome(&context, &["validate", "results/runs/2026-02-12T15-25-21"]);
     output.assert_code(2);
     assert!(
-        output.stderr.contains("`rescore` judges it again"),
+        output
+            .stderr
+            .contains("use `proctor rescore` to judge the run again"),
         "{output}"
     );
 }

@@ -346,7 +346,7 @@ fn a_run_is_seen_and_steered_in_a_real_terminal_tmux() {
     terminal.press(&["Enter"]);
     terminal.sees("slow · task #1 · running");
     terminal.press(&["c"]);
-    terminal.sees("End slow · task #1? y/n");
+    terminal.sees("Stop slow · task #1? y/n");
     terminal.press(&["y"]);
     terminal.sees("3/4 done");
     let trial = context
@@ -356,7 +356,7 @@ fn a_run_is_seen_and_steered_in_a_real_terminal_tmux() {
     let record: Value = serde_json::from_slice(&record).unwrap();
     assert_eq!(record["outcome"], "interrupted");
     terminal.press(&["q"]);
-    terminal.sees("End the run?");
+    terminal.sees("Stop the run?");
     terminal.press(&["y"]);
     let left = terminal.is_given_back(130);
     assert!(

@@ -106,7 +106,7 @@ fn detached_run_continues_and_is_resumed() {
     running.signal(rustix::process::Signal::INT);
     let left = running.wait();
     left.assert_code(130);
-    assert!(left.stderr.contains("its jobs keep running"), "{left:?}");
+    assert!(left.stderr.contains("jobs keep running"), "{left:?}");
     let before = rig.finished();
     let latest = rig.latest();
     let status = rig.context.proctor(["status", latest.as_str(), "--json"]);
@@ -189,7 +189,7 @@ fn ctrl_c_prompts_whether_to_cancel_jobs_tmux() {
     wait_until(Duration::from_mins(1), "a trial ends", || {
         !rig.finished().is_empty()
     });
-    let question = "cancel them (c), or leave them running (Enter)?";
+    let question = "cancel the jobs of this run (c), or keep them running (Enter)?";
     terminal.press(&["C-c"]);
     terminal.sees(question);
     terminal.press(&["Enter"]);
