@@ -1,9 +1,13 @@
 //! Linux and macOS: signals, users, modes of files.
 
-use std::{collections::BTreeMap, io, os::unix::fs::PermissionsExt as _};
+use std::{collections::BTreeMap, io, os::unix::fs::PermissionsExt as _, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err::{self as fs, os::unix::fs::OpenOptionsExt as _};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The variables, in order of precedence, that name the user's home.
@@ -52,6 +56,22 @@ pub fn true_name(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
 /// Whether a write failed because the reader closed the pipe.
 pub fn reader_is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// Waits for input of the terminal; an error if the terminal was closed.
+pub fn wait_for_terminal(timeout: Duration) -> io::Result<()> {
+    let stdin = rustix::stdio::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let closed = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    if polled[0].revents().intersects(closed) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok(())
 }
 
 /// Whether a terminal of this type supports the live view.

@@ -1,7 +1,7 @@
 //! Windows: console events, folders of the user's profile. Files below the profile are private to its
 //! user, and there are no modes.
 
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, io, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -64,6 +64,11 @@ pub fn true_name(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
 pub fn reader_is_gone(error: &io::Error) -> bool {
     const PIPE_NOT_CONNECTED: i32 = 233;
     error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(PIPE_NOT_CONNECTED)
+}
+
+/// Waits for input of the terminal.
+pub fn wait_for_terminal(timeout: Duration) -> io::Result<()> {
+    ratatui::crossterm::event::poll(timeout).map(drop)
 }
 
 /// Whether a terminal of this type supports the live view. Consoles do not set TERM.

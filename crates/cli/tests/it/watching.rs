@@ -381,6 +381,24 @@ fn a_signal_gives_the_terminal_back_tmux() {
     terminal.is_given_back(130);
 }
 
+#[test]
+fn closed_terminal_ends_the_run_and_the_view_tmux() {
+    let context = context();
+    let agents = json!([slow(&context, 120_000)]);
+    let path = suite(&context, &agents, &json!({"trials": 2, "parallel": 2}));
+    let words = format!("run {path}");
+    let Some(terminal) = Terminal::open(&context, "closed terminals", &[], &words) else {
+        return;
+    };
+    terminal.sees("working 日本語");
+    terminal.tmux(&["kill-server"]).assert_code(0);
+    wait_until(SOON, "proctor ends", || {
+        let left = processes_with(path.as_str());
+        !left.iter().any(|process| process.contains("proctor"))
+    });
+    context.assert_nothing_left("");
+}
+
 /// Send SIGTERM to the `proctor` with these words.
 fn end(words: &str) {
     let found = processes_with(env!("CARGO_BIN_EXE_proctor"));

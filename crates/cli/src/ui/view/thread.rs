@@ -26,6 +26,7 @@ use super::{
     session::Session,
     state::{Action, Purpose, State},
 };
+use crate::platform;
 
 /// The interval between reads of the run's directory.
 const LOOK: Duration = Duration::from_millis(200);
@@ -122,7 +123,9 @@ impl Shower {
                 self.watch.refresh();
                 looked = Some(Instant::now());
             }
-            while event::poll(if is_due { Duration::ZERO } else { KEYS })? {
+            // crossterm would read the end of a closed terminal again and again.
+            platform::wait_for_terminal(if is_due { Duration::ZERO } else { KEYS })?;
+            while event::poll(Duration::ZERO)? {
                 is_due = true;
                 if let Event::Key(key) = event::read()?
                     && key.kind != KeyEventKind::Release
