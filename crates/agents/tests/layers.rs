@@ -30,7 +30,6 @@ const ORDER: [&str; 28] = [
     "registry",
     "switch",
     // Helpers of tests.
-    "recorded",
     "replay",
 ];
 
