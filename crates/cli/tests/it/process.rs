@@ -512,7 +512,8 @@ fn an_output_limit_ends_a_flood() {
 fn a_silent_websocket_is_ended_at_the_message_deadline() {
     let context = context();
     let version = json!({"when_args": ["--version"], "steps": [print("2.1.30 (Claude Code)\n")]});
-    context.install_fake("claude", &json!([version, {"sleep_ms": 60_000}]));
+    let help = json!({"when_args": ["--help"], "steps": [print("Usage: claude\n")]});
+    context.install_fake("claude", &json!([version, help, {"sleep_ms": 60_000}]));
     let config = json!({"transport": "websocket", "message_timeout": 1000});
     run(&context, &claude_with(&config)).assert_code(1);
     assert_eq!(context.record()["outcome"], "timeout");

@@ -9,7 +9,7 @@ use super::{Rig, shell};
 
 /// Lets a script be the agent on the repo at `branch`, and gives the record.
 fn record_of(rig: &Rig, script: &str, branch: &str, judge: &str) -> Value {
-    let image = json!({"sandbox": {"type": "docker", "image": BUSYBOX}});
+    let image = json!({"sandbox": {"type": "docker", "image": BUSYBOX}, "keep_workspace": "all"});
     let path = rig.suite(
         &json!([shell("agent", &format!("set -e\n{script}"))]),
         &image,
