@@ -2,7 +2,7 @@
 
 use proctor_testkit::layers;
 
-const ORDER: [&str; 28] = [
+const ORDER: &[&str] = &[
     "agent",
     "fault",
     "verdict",
@@ -29,12 +29,12 @@ const ORDER: [&str; 28] = [
     "thunderdome",
     "registry",
     "switch",
-    // Helpers of tests.
+    // The helper of tests.
     "replay",
 ];
 
 #[test]
 fn imports_follow_the_layer_order() {
     let src = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-    layers::check(src.into(), &ORDER, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    layers::check(src.into(), ORDER, &[]).unwrap_or_else(|faults| panic!("{faults}"));
 }
