@@ -232,7 +232,7 @@ impl Gateway {
             .unwrap_or_default()
     }
 
-    /// Also listens on a [local](crate::local) socket, for clients without a network. Requests without a key,
+    /// Also listens on a local socket, for clients without a network. Requests without a key,
     /// also those to the proxy, count as requests with `key`.
     pub fn listen_local(
         &self,

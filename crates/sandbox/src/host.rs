@@ -78,7 +78,7 @@ const OF_HELPERS: &[&str] = &[
 
 impl Host {
     /// The environment of a helper program that Proctor runs for itself, such as git, with its `own` variables, listed
-    /// as in [`OF_HELPERS`]. Agents of the same user can read it, so that it holds no other secrets.
+    /// as in `OF_HELPERS`. Agents of the same user can read it, so that it holds no other secrets.
     pub fn helper_env(&self, own: &[&str]) -> BTreeMap<String, String> {
         let general = ALLOWED.iter().chain(&platform::OF_WINDOWS);
         let meant: Vec<&str> = general.chain(OF_HELPERS).chain(own).copied().collect();

@@ -1,6 +1,6 @@
 //! One trial, from its plan to its record.
 //!
-//! [`run`] goes through the phases: a [`Prepared`] agent can be started, an [`AgentRun`] has ended, a [`Judged`] trial has
+//! [`run`] goes through the phases: a `Prepared` agent can be started, an `AgentRun` has ended, a `Judged` trial has
 //! its verdicts, and the [`Record`](crate::record::Record) is what a finished trial leaves. `evidence` decides the outcome.
 
 mod agent_run;
